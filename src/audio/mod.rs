@@ -1,0 +1,1 @@
+//! Files and speakers: WAV out, pipes, playback, sample formats and rates.

@@ -1,0 +1,1 @@
+//! A folder (or an embedded copy of one) becomes verified, named, typed tensors.

@@ -1,0 +1,1 @@
+//! Codes or latents to samples, whole and streaming.

@@ -1,0 +1,81 @@
+//! The models, each written once against [`crate::compute`], and what the engine asks of one.
+
+use crate::error::Result;
+
+pub mod tinyaya;
+
+/// What to say and how. Fields left `None` take the model's own default.
+#[derive(Clone, Debug, Default)]
+pub struct Utterance {
+    /// The text of one utterance, already split.
+    pub text: String,
+    /// A speaker of the checkpoint, matched case-insensitively.
+    pub voice: Option<String>,
+    /// Delivery in words, for example "happy, Hindi accent, steady pace".
+    pub style: Option<String>,
+    /// All randomness of the utterance comes from here.
+    pub seed: u64,
+    /// Sampling temperature; 0 = greedy.
+    pub temperature: Option<f32>,
+    /// How many of the likeliest tokens stay; 0 = all.
+    pub top_k: Option<usize>,
+    /// Hard limit of the utterance's length, in seconds.
+    pub max_seconds: Option<f32>,
+}
+
+/// Why an utterance ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The model's stop head fired.
+    StopHead,
+    /// The model chose its end token.
+    EndToken,
+    /// `max_seconds`, or the model's own longest utterance, was reached: the audio is cut.
+    Length,
+    /// The model's context is full: the audio is cut.
+    Context,
+}
+
+impl Stop {
+    /// The audio was cut before the model wanted to end.
+    pub fn truncated(self) -> bool {
+        matches!(self, Stop::Length | Stop::Context)
+    }
+
+    /// The word for manifests and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stop::StopHead => "stop_head",
+            Stop::EndToken => "end_token",
+            Stop::Length => "length",
+            Stop::Context => "context",
+        }
+    }
+}
+
+/// What one slot did in a step.
+#[derive(Clone, Debug, Default)]
+pub struct Step {
+    /// New samples, mono, nominally in [-1, 1]; often empty.
+    pub audio: Vec<f32>,
+    /// The utterance is over; `audio` holds its last samples.
+    pub end: Option<Stop>,
+}
+
+/// A loaded model that speaks in slots. A slot's audio depends on its own utterance alone.
+pub trait Speaker: Send {
+    /// Samples per second of the audio.
+    fn sample_rate(&self) -> u32;
+    /// Names of the checkpoint's speakers; the first is the default.
+    fn voices(&self) -> &[String];
+    /// How many slots there are.
+    fn slots(&self) -> usize;
+    /// Checks an utterance (voice, text, style, length against the context) without touching a slot.
+    fn check(&self, utterance: &Utterance) -> Result<()>;
+    /// Puts an utterance into a free slot and reads its prompt.
+    fn admit(&mut self, slot: usize, utterance: &Utterance) -> Result<()>;
+    /// One autoregressive step of the slots in `live`, in that order.
+    fn step(&mut self, live: &[usize]) -> Result<Vec<Step>>;
+    /// Frees a slot, ended or not.
+    fn retire(&mut self, slot: usize) -> Result<()>;
+}

@@ -1,0 +1,1 @@
+//! TinyAya (rumik-oss-1).

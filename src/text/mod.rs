@@ -1,0 +1,1 @@
+//! Text before the model: splitting into utterances and normalising.
