@@ -1,1 +1,8 @@
 //! Files and speakers: WAV out, pipes, playback, sample formats and rates.
+//!
+//! Everything here takes mono `&[f32]` chunks as they are generated; where the chunks are cut never shows in the result.
+
+pub mod fade;
+pub mod pcm;
+pub mod pipe;
+pub mod wav;
