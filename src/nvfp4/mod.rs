@@ -13,8 +13,10 @@
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
 
+pub mod dot;
 pub mod e2m1;
 pub mod e4m3;
+pub mod mma;
 pub mod quantize;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

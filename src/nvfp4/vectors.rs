@@ -13,6 +13,11 @@ pub fn bytes(list: &Value) -> Vec<u8> {
     list.as_array().unwrap().iter().map(|v| u8::try_from(v.as_u64().unwrap()).unwrap()).collect()
 }
 
+/// A list of 32-bit words.
+pub fn words(list: &Value) -> Vec<u32> {
+    list.as_array().unwrap().iter().map(|v| u32::try_from(v.as_u64().unwrap()).unwrap()).collect()
+}
+
 /// A list of decimal numbers.
 pub fn f32s(list: &Value) -> Vec<f32> {
     list.as_array().unwrap().iter().map(|v| v.as_f64().unwrap() as f32).collect()
