@@ -5,4 +5,5 @@
 pub mod fade;
 pub mod pcm;
 pub mod pipe;
+pub mod resample;
 pub mod wav;

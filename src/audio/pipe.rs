@@ -44,7 +44,7 @@ impl<W: Write> PipeWriter<W> {
     /// `out` cannot be written. A reader that has gone is no error.
     pub fn new(out: W, name: &str, container: Container, rate: u32, format: Format) -> Result<Self> {
         let bytes = match container {
-            Container::Wav => header(rate, format).to_vec(),
+            Container::Wav => header(rate, format),
             Container::Raw => Vec::new(),
         };
         let quantiser = Quantiser::new(format);
@@ -81,28 +81,31 @@ impl<W: Write> PipeWriter<W> {
 }
 
 /// A WAV header for one channel of unknown length.
-fn header(rate: u32, format: Format) -> [u8; 44] {
+fn header(rate: u32, format: Format) -> Vec<u8> {
     const UNKNOWN: [u8; 4] = [0xff; 4];
     const PCM: u16 = 1;
     const IEEE_FLOAT: u16 = 3;
-    let tag = match format {
-        Format::I16 | Format::I24 => PCM,
-        Format::F32 => IEEE_FLOAT,
+    const CHANNELS: u16 = 1;
+    // all formats but PCM end in the length of an extension, here none
+    let (tag, extension) = match format {
+        Format::I16 | Format::I24 => (PCM, &[][..]),
+        Format::F32 => (IEEE_FLOAT, &[0_u8, 0][..]),
     };
     let block = format.bytes() as u16;
-    let mut out = [0; 44];
-    out[0..4].copy_from_slice(b"RIFF");
-    out[4..8].copy_from_slice(&UNKNOWN);
-    out[8..16].copy_from_slice(b"WAVEfmt ");
-    out[16..20].copy_from_slice(&16_u32.to_le_bytes());
-    out[20..22].copy_from_slice(&tag.to_le_bytes());
-    out[22..24].copy_from_slice(&1_u16.to_le_bytes()); // channels
-    out[24..28].copy_from_slice(&rate.to_le_bytes());
-    out[28..32].copy_from_slice(&rate.saturating_mul(u32::from(block)).to_le_bytes());
-    out[32..34].copy_from_slice(&block.to_le_bytes());
-    out[34..36].copy_from_slice(&(8 * block).to_le_bytes());
-    out[36..40].copy_from_slice(b"data");
-    out[40..44].copy_from_slice(&UNKNOWN);
+    let mut out = Vec::with_capacity(46);
+    out.extend(b"RIFF");
+    out.extend(UNKNOWN);
+    out.extend(b"WAVEfmt ");
+    out.extend((16 + extension.len() as u32).to_le_bytes());
+    out.extend(tag.to_le_bytes());
+    out.extend(CHANNELS.to_le_bytes());
+    out.extend(rate.to_le_bytes());
+    out.extend(rate.saturating_mul(u32::from(block)).to_le_bytes());
+    out.extend(block.to_le_bytes());
+    out.extend((8 * block).to_le_bytes());
+    out.extend(extension);
+    out.extend(b"data");
+    out.extend(UNKNOWN);
     out
 }
 
@@ -194,11 +197,12 @@ mod tests {
             let mut writer = PipeWriter::new(&mut pipe, "standard output", Container::Wav, 48_000, format).unwrap();
             assert_eq!(writer.write(&[0.5, -0.25]).unwrap(), Reader::Listening);
             let mut bytes = pipe.got;
-            let data = (bytes.len() - 44) as u32;
-            assert_eq!(data as usize, 2 * format.bytes());
+            let data = 2 * format.bytes();
+            let head = bytes.len() - data;
+            assert_eq!(head, if format == Format::F32 { 46 } else { 44 });
             assert_eq!(bytes[4..8], [0xff; 4]);
-            assert_eq!(bytes[40..44], [0xff; 4]);
-            bytes[40..44].copy_from_slice(&data.to_le_bytes());
+            assert_eq!(bytes[head - 4..head], [0xff; 4]);
+            bytes[head - 4..head].copy_from_slice(&(data as u32).to_le_bytes());
             let mut reader = hound::WavReader::new(io::Cursor::new(bytes)).unwrap();
             let spec = reader.spec();
             assert_eq!((spec.channels, spec.sample_rate), (1, 48_000));
