@@ -253,10 +253,10 @@ mod tests {
         let mut d = [[0.5; N]; M];
         mma_nvf4_model(&a, &b, &mut d);
         let code = |codes: &[u8; K / 2], k: usize| e2m1::decode(codes[k / 2] >> (4 * (k % 2)) & 15);
-        for row in 0..M {
-            for column in 0..N {
-                let sum: f32 = (0..K).map(|k| code(&a.codes[row], k) * code(&b.codes[column], k)).sum();
-                assert_eq!(d[row][column], sum + 0.5);
+        for (d, a) in d.iter().zip(&a.codes) {
+            for (d, b) in d.iter().zip(&b.codes) {
+                let sum: f32 = (0..K).map(|k| code(a, k) * code(b, k)).sum();
+                assert_eq!(*d, sum + 0.5);
             }
         }
     }
@@ -282,8 +282,8 @@ mod tests {
         let mut d = [[0.0; N]; M];
         mma_nvf4_model(&a0, &b0, &mut d);
         mma_nvf4_model(&a1, &b1, &mut d);
-        for row in 0..M {
-            for column in 0..N {
+        for (row, d) in d.iter().enumerate() {
+            for (column, d) in d.iter().enumerate() {
                 let dot = dot_w4a4(
                     &[a0.codes[row], a1.codes[row]].concat(),
                     &[a0.scales[row], a1.scales[row]].concat(),
@@ -291,7 +291,7 @@ mod tests {
                     &[b0.scales[column], b1.scales[column]].concat(),
                     2 * K,
                 );
-                assert_eq!(dot.to_bits(), d[row][column].to_bits());
+                assert_eq!(dot.to_bits(), d.to_bits());
             }
         }
     }
