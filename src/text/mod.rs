@@ -1,1 +1,17 @@
-//! Text before the model: splitting into utterances and normalising.
+//! Text before the model: reading it, cleaning it, cutting it into utterances and, for voices that want words only,
+//! writing numbers, dates and signs out.
+//!
+//!     bytes ──decode──► text ──markers──► text · pause ──utterances──► split ─► (normalize) ─► clean ─► pieces
+//!
+//! Nothing here knows a model: the caller says how long one utterance may be and whether to normalise.
+
+pub mod clean;
+mod cut;
+pub mod decode;
+mod emoji;
+mod sentences;
+pub mod split;
+
+pub use clean::clean;
+pub use decode::decode;
+pub use split::{Pause, Piece, Split, split};
