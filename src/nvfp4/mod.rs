@@ -21,6 +21,7 @@ pub mod quantize;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod vectors;
+pub mod w4a4;
 
 /// How many consecutive columns share a scale.
 pub const BLOCK: usize = 16;
