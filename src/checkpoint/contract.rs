@@ -10,7 +10,7 @@
 //! above, and taking the reciprocal swaps the two sides. Activations do reach thousands in a few layers, so the
 //! same test on one input scale could refuse a sound checkpoint; there the majority of all input scales decides.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use rayon::prelude::*;
 use safetensors::Dtype;
@@ -341,17 +341,18 @@ impl<'a> Contract<'a> {
     }
 
     fn error(self) -> Option<Error> {
-        let mut lines = Vec::new();
-        let mut texts: Vec<&str> = Vec::new();
-        for (text, _) in &self.findings {
-            if !texts.contains(&text.as_str()) {
-                texts.push(text);
+        // Tensors with the same trouble share a line; lines stand in the order in which the model asked.
+        let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+        let mut group_of: HashMap<&str, usize> = HashMap::new();
+        for (text, name) in &self.findings {
+            let at = *group_of.entry(text).or_insert(groups.len());
+            match groups.get_mut(at) {
+                Some((_, tensors)) => tensors.push(name),
+                None => groups.push((text, vec![name])),
             }
         }
-        for text in texts {
-            let about = self.findings.iter().filter(|(other, _)| other == text).map(|(_, name)| name.as_str());
-            lines.push(format!("{}: {text}", names::list(about)));
-        }
+        let line = |(text, tensors): (&str, Vec<&str>)| format!("{}: {text}", names::list(tensors));
+        let mut lines: Vec<String> = groups.into_iter().map(line).collect();
         lines.extend(self.problems.iter().cloned());
         if lines.is_empty() {
             return None;

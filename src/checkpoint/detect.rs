@@ -84,12 +84,11 @@ pub fn layout(origin: &str, config: &Config, tensors: &Tensors) -> Result<Layout
     }
 
     let called = architecture.map_or_else(|| "no `architectures`".to_owned(), |name| format!("`{name}`"));
-    Err(Error::new(format!(
-        "`{origin}` is no model rtts knows: its `config.json` says {called}, and its {} tensors are {}",
-        tensors.len(),
-        names::list(tensors.keys().map(String::as_str))
-    ))
-    .hint(
+    let held = match tensors.len() {
+        0 => "it holds no tensors".to_owned(),
+        count => format!("its {count} tensors are {}", names::list(tensors.keys().map(String::as_str))),
+    };
+    Err(Error::new(format!("`{origin}` is no model rtts knows: its `config.json` says {called}, and {held}")).hint(
         "rtts speaks with the TinyAya layout (rumik-oss-1: `model.layers.*` and `stop_predictor.*`) and recognises \
          VoxCPM2 (`base_lm.*`, `feat_decoder.*`)",
     ))

@@ -63,11 +63,12 @@ impl Checkpoint {
         let config = Config::parse(&source.place("config.json"), &source.read("config.json")?)?;
         let mut tensors = shards::Tensors::new();
         for folder in FOLDERS {
-            let files = shards::files(&source, folder)?;
-            if files.is_empty() && folder.is_empty() {
-                return Err(no_model(&source));
+            match shards::open(&source, folder)? {
+                Some(mut found) => tensors.append(&mut found),
+                None if folder.is_empty() => return Err(no_model(&source)),
+                // Whether a model needs this folder is for its contract to say.
+                None => {}
             }
-            tensors.append(&mut shards::open(&source, folder, &files)?);
         }
         let layout = detect::layout(&origin, &config, &tensors)?;
         let packing = detect::packing(&origin, &tensors)?;

@@ -1,7 +1,7 @@
 //! All tensors of a model folder: one `model.safetensors`, or the shards that `model.safetensors.index.json` names.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -17,31 +17,34 @@ const INDEX: &str = "model.safetensors.index.json";
 /// Tensors by name, in the order of names.
 pub type Tensors = BTreeMap<String, Tensor>;
 
-/// The files that hold the tensors below `folder` (`""` or `codec/`): empty where there are none.
-///
-/// # Errors
-/// The index is damaged or names files outside of the folder.
-pub fn files(source: &Source, folder: &str) -> Result<Vec<String>> {
-    // The order in which Python's loaders look, so that both read the same file.
-    let single = format!("{folder}{SINGLE}");
-    if source.has(&single) {
-        return Ok(vec![single]);
-    }
-    let index = format!("{folder}{INDEX}");
-    if !source.has(&index) {
-        return Ok(Vec::new());
-    }
-    let mut shards: Vec<String> = weight_map(source, &index)?.into_values().collect();
-    shards.sort();
-    shards.dedup();
-    Ok(shards.into_iter().map(|shard| format!("{folder}{shard}")).collect())
-}
-
-/// Reads the headers of all `files` below `folder`; tensor names get `folder` as prefix.
+/// All tensors below `folder` (`""` or `codec/`), whose name they get as prefix; `None` where there is no model file.
 ///
 /// # Errors
 /// A file is missing or damaged, a tensor is in two files, or the index names a tensor that its shard lacks.
-pub fn open(source: &Source, folder: &str, files: &[String]) -> Result<Tensors> {
+pub fn open(source: &Source, folder: &str) -> Result<Option<Tensors>> {
+    let (single, index) = (format!("{folder}{SINGLE}"), format!("{folder}{INDEX}"));
+    // The order in which Python's loaders look, so that both read the same file.
+    if source.has(&single) {
+        return read(source, folder, &[single]).map(Some);
+    }
+    if !source.has(&index) {
+        return Ok(None);
+    }
+    let map = weight_map(source, &index)?;
+    let shards: BTreeSet<&String> = map.values().collect();
+    let files: Vec<String> = shards.into_iter().map(|shard| format!("{folder}{shard}")).collect();
+    let tensors = read(source, folder, &files)?;
+    let absent = map.keys().filter(|name| !tensors.contains_key(&format!("{folder}{name}")));
+    let absent: Vec<&str> = absent.map(String::as_str).collect();
+    if !absent.is_empty() {
+        let (place, absent) = (source.place(&index), names::list(absent));
+        return Err(Error::new(format!("`{place}` names tensors that its shards do not hold: {absent}"))
+            .hint("index and shards belong to different versions: download the checkpoint again"));
+    }
+    Ok(Some(tensors))
+}
+
+fn read(source: &Source, folder: &str, files: &[String]) -> Result<Tensors> {
     let missing: Vec<String> = files.iter().filter(|file| !source.has(file)).map(|file| format!("`{file}`")).collect();
     if !missing.is_empty() {
         return Err(Error::new(format!(
@@ -63,29 +66,11 @@ pub fn open(source: &Source, folder: &str, files: &[String]) -> Result<Tensors> 
                     free.insert(tensor);
                 }
                 Entry::Occupied(taken) => {
-                    return Err(Error::new(format!(
-                        "`{}` and `{}` both hold the tensor `{name}`",
-                        taken.get().place,
-                        tensor.place
-                    ))
-                    .hint("the folder mixes files of two checkpoints: download one of them into an empty folder"));
+                    let (one, other) = (&taken.get().place, &tensor.place);
+                    return Err(Error::new(format!("`{one}` and `{other}` both hold the tensor `{name}`"))
+                        .hint("the folder mixes files of two checkpoints: download one of them into an empty folder"));
                 }
             }
-        }
-    }
-    let index = format!("{folder}{INDEX}");
-    if files.len() != 1 || !files[0].ends_with(SINGLE) {
-        let absent: Vec<String> = weight_map(source, &index)?
-            .into_keys()
-            .filter(|name| !tensors.contains_key(&format!("{folder}{name}")))
-            .collect();
-        if !absent.is_empty() {
-            return Err(Error::new(format!(
-                "`{}` names tensors that its shards do not hold: {}",
-                source.place(&index),
-                names::list(absent.iter().map(String::as_str))
-            ))
-            .hint("index and shards belong to different versions: download the checkpoint again"));
         }
     }
     Ok(tensors)
