@@ -3,5 +3,9 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    rtts::cli::console::report_panics();
+    match rtts::cli::args::parse() {
+        Ok(arguments) => ExitCode::from(rtts::cli::run(&arguments)),
+        Err(error) => ExitCode::from(rtts::cli::args::explain(&error)),
+    }
 }

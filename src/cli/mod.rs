@@ -1,1 +1,78 @@
-//! The command line: one file per subcommand.
+//! The command line: arguments become settings, settings become a run, the run becomes an exit status.
+//!
+//! One file per subcommand. Everything printed goes through [`console`], everything generated through [`speak`].
+
+use crate::error::{Kind, Result};
+
+pub mod args;
+pub mod batch;
+pub mod completions;
+pub mod console;
+pub mod input;
+pub mod interrupt;
+pub mod joiner;
+pub mod man;
+pub mod open;
+pub mod outlet;
+pub mod progress;
+pub mod say;
+pub mod seed;
+pub mod settings;
+pub mod sound;
+pub mod speak;
+pub mod suggest;
+pub mod voice;
+pub mod voices;
+
+use args::{Arguments, Command};
+use console::Console;
+
+/// How a command that did not fail ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything asked for was done: status 0.
+    Done,
+    /// A batch ended, and some of its lines failed: status 3.
+    SomeFailed,
+    /// The user stopped the run after its finished parts were kept: status 130.
+    Interrupted,
+}
+
+impl Outcome {
+    /// The exit status.
+    pub fn status(self) -> u8 {
+        match self {
+            Outcome::Done => 0,
+            Outcome::SomeFailed => 3,
+            Outcome::Interrupted => 130,
+        }
+    }
+}
+
+/// Runs the chosen command and returns the exit status; errors are shown here, and only here.
+pub fn run(arguments: &Arguments) -> u8 {
+    let console = Console::new(&arguments.global);
+    match dispatch(&arguments.command, arguments.global.offline, &console) {
+        // Whoever read our output has seen enough: not a failure of ours.
+        _ if console.reader_left() => 0,
+        Ok(outcome) => outcome.status(),
+        Err(error) => {
+            console.error(&error);
+            match error.kind() {
+                Kind::Failed => 1,
+                Kind::Usage => 2,
+                Kind::Interrupted => 130,
+            }
+        }
+    }
+}
+
+fn dispatch(command: &Command, offline: bool, console: &Console) -> Result<Outcome> {
+    match command {
+        Command::Say(say) => say::run(say, offline, console),
+        Command::Batch(batch) => batch::run(batch, offline, console),
+        Command::Voices(voices) => voices::run(voices, offline, console),
+        Command::Completions(completions) => completions::run(completions, console),
+        Command::Man(man) => man::run(man, console),
+    }
+}

@@ -1,0 +1,126 @@
+//! Pieces generated side by side become one stream in order: the first unfinished piece flows through, later ones wait.
+//!
+//! The model's samples are never changed. Where a piece was cut, a fade follows it: its last milliseconds, mirrored and
+//! fading to silence, so that the cut does not click.
+
+use std::collections::VecDeque;
+
+use crate::audio::fade::{CUT_FADE_MS, fade_out, samples_in};
+
+/// Joins the pieces of one text.
+pub struct Joiner {
+    rate: u32,
+    /// The piece whose audio flows through.
+    current: usize,
+    pieces: Vec<Piece>,
+}
+
+struct Piece {
+    /// Silence after this piece, in samples; none after the last.
+    gap: usize,
+    /// Audio that waits for its turn.
+    waiting: Vec<f32>,
+    /// The last samples of the piece, as many as the fade needs.
+    tail: VecDeque<f32>,
+    /// Whether the piece is over, and whether it was cut.
+    end: Option<bool>,
+}
+
+impl Joiner {
+    /// For pieces with `gaps[i]` samples of silence after piece i; the last gap is not used.
+    pub fn new(gaps: &[usize], rate: u32) -> Self {
+        let piece = |&gap: &usize| Piece { gap, waiting: Vec::new(), tail: VecDeque::new(), end: None };
+        Self { rate, current: 0, pieces: gaps.iter().map(piece).collect() }
+    }
+
+    /// The next samples of piece `i`; returns what can be heard now.
+    pub fn audio(&mut self, i: usize, samples: &[f32]) -> Vec<f32> {
+        let keep = samples_in(CUT_FADE_MS, self.rate);
+        let piece = &mut self.pieces[i];
+        piece.tail.extend(&samples[samples.len().saturating_sub(keep)..]);
+        piece.tail.drain(..piece.tail.len().saturating_sub(keep));
+        if i == self.current {
+            return samples.to_vec();
+        }
+        piece.waiting.extend_from_slice(samples);
+        Vec::new()
+    }
+
+    /// Piece `i` is over, `cut` or not; returns what can be heard now.
+    pub fn end(&mut self, i: usize, cut: bool) -> Vec<f32> {
+        self.pieces[i].end = Some(cut);
+        let mut heard = Vec::new();
+        while let Some(cut) = self.pieces.get(self.current).and_then(|p| p.end) {
+            let piece = &self.pieces[self.current];
+            if cut {
+                let mut fade: Vec<f32> = piece.tail.iter().rev().copied().collect();
+                fade_out(&mut fade, self.rate);
+                heard.extend(fade);
+            }
+            let gap = piece.gap;
+            self.current += 1;
+            if let Some(next) = self.pieces.get_mut(self.current) {
+                heard.resize(heard.len() + gap, 0.0);
+                heard.append(&mut next.waiting);
+            }
+        }
+        heard
+    }
+
+    /// Whether all pieces are over.
+    pub fn complete(&self) -> bool {
+        self.current == self.pieces.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_first_piece_flows_and_the_second_waits() {
+        let mut joiner = Joiner::new(&[2, 2], 1000);
+        assert_eq!(joiner.audio(1, &[0.5, 0.5]), []);
+        assert_eq!(joiner.audio(0, &[0.1]), [0.1]);
+        assert_eq!(joiner.end(1, false), []);
+        assert_eq!(joiner.audio(0, &[0.2]), [0.2]);
+        assert!(!joiner.complete());
+        assert_eq!(joiner.end(0, false), [0.0, 0.0, 0.5, 0.5]);
+        assert!(joiner.complete());
+    }
+
+    #[test]
+    fn a_cut_piece_keeps_its_samples_and_fades_after_them() {
+        // 10 ms at 1000 Hz are 10 samples.
+        let mut joiner = Joiner::new(&[0], 1000);
+        let mut heard = joiner.audio(0, &[0.25; 7]);
+        heard.extend(joiner.audio(0, &[0.75; 8]));
+        assert_eq!(heard, [[0.25; 7].as_slice(), &[0.75; 8]].concat());
+        let fade = joiner.end(0, true);
+        assert_eq!(fade.len(), 10);
+        // Mirrored: the later samples come first, so the seam is smooth.
+        assert!(fade[0] > 0.7 && fade[7] < 0.25 && fade[9] == 0.0, "{fade:?}");
+        assert!(fade.windows(2).all(|w| w[0] >= w[1]));
+    }
+
+    proptest! {
+        /// Whatever the order in which the pieces come in, they leave in theirs, whole.
+        #[test]
+        fn order_of_arrival_does_not_matter(picks in prop::collection::vec(0usize..4, 1..60)) {
+            let mut joiner = Joiner::new(&[3; 4], 1000);
+            let mut said: [Vec<f32>; 4] = Default::default();
+            let mut heard = Vec::new();
+            for (step, piece) in picks.into_iter().enumerate() {
+                let sample = 1.0 + step as f32;
+                said[piece].push(sample);
+                heard.extend(joiner.audio(piece, &[sample]));
+            }
+            for piece in [2, 0, 3, 1] {
+                heard.extend(joiner.end(piece, false));
+            }
+            prop_assert!(joiner.complete());
+            prop_assert_eq!(heard, said.join([0.0; 3].as_slice()));
+        }
+    }
+}

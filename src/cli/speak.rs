@@ -1,0 +1,197 @@
+//! Texts become audio: each text is one or more utterances, all of them share the engine's slots, and each text's
+//! utterances are joined in order.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::joiner::Joiner;
+use super::seed;
+use crate::audio::fade::samples_in;
+use crate::engine::{self, Flow, Request};
+use crate::error::{Error, Result};
+use crate::models::{Speaker, Stop, Utterance};
+
+/// A text to speak as one stream of audio.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// The caller's own number.
+    pub id: usize,
+    /// Its utterances, in order; never empty.
+    pub utterances: Vec<Utterance>,
+    /// Samples of silence after each of them.
+    pub gaps: Vec<usize>,
+}
+
+/// How a text went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Samples spoken, silences and fades included.
+    pub samples: usize,
+    /// Autoregressive steps of all its utterances.
+    pub steps: usize,
+    /// Why it ended: the first cut, else the end of its last utterance.
+    pub stop: Stop,
+    /// How many of its utterances were cut.
+    pub cuts: usize,
+    /// From its first admission to its first audio.
+    pub first_audio: Option<Duration>,
+    /// From its first admission to its end.
+    pub wall: Duration,
+}
+
+/// What happens to the texts.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The next samples of a text.
+    Audio {
+        /// The text's number.
+        id: usize,
+        /// Mono samples at the speaker's rate; never empty.
+        samples: &'a [f32],
+    },
+    /// A text is spoken.
+    Done {
+        /// The text's number.
+        id: usize,
+        /// How it went.
+        told: Told,
+    },
+    /// A text failed; the others go on.
+    Failed {
+        /// The text's number.
+        id: usize,
+        /// Why.
+        error: Error,
+    },
+}
+
+/// A text that has been admitted, at least in part.
+struct Live {
+    joiner: Joiner,
+    begun: Instant,
+    samples: usize,
+    steps: usize,
+    cuts: usize,
+    stop: Option<Stop>,
+    first_audio: Option<Duration>,
+    failed: bool,
+}
+
+#[derive(Default)]
+struct State {
+    /// By the text's number.
+    live: HashMap<usize, Live>,
+    /// Which text and which of its utterances a request is, by the request's number.
+    requests: Vec<(usize, usize)>,
+}
+
+/// Hands the utterances of one script after the other to the engine.
+struct Feed<'a> {
+    scripts: &'a mut dyn Iterator<Item = Script>,
+    rate: u32,
+    state: &'a RefCell<State>,
+    id: usize,
+    rest: std::iter::Enumerate<std::vec::IntoIter<Utterance>>,
+}
+
+impl Iterator for Feed<'_> {
+    type Item = Request;
+
+    fn next(&mut self) -> Option<Request> {
+        loop {
+            if let Some((index, utterance)) = self.rest.next() {
+                let mut state = self.state.borrow_mut();
+                // The rest of a failed text is not worth speaking.
+                if state.live.get(&self.id).is_none_or(|live| live.failed) {
+                    continue;
+                }
+                state.requests.push((self.id, index));
+                return Some(Request { id: state.requests.len() - 1, utterance });
+            }
+            let script = self.scripts.next()?;
+            let live = Live {
+                joiner: Joiner::new(&script.gaps, self.rate),
+                begun: Instant::now(),
+                samples: 0,
+                steps: 0,
+                cuts: 0,
+                stop: None,
+                first_audio: None,
+                failed: false,
+            };
+            self.state.borrow_mut().live.insert(script.id, live);
+            self.id = script.id;
+            self.rest = script.utterances.into_iter().enumerate();
+        }
+    }
+}
+
+/// Speaks all `scripts` and tells `on` what happens. To end in order, let `scripts` end: what has begun is finished.
+///
+/// # Errors
+/// A failing device, or an error of `on`.
+pub fn speak(
+    speaker: &mut dyn Speaker,
+    scripts: &mut dyn Iterator<Item = Script>,
+    slots: usize,
+    on: &mut dyn FnMut(Event<'_>) -> Result<Flow>,
+) -> Result<()> {
+    let state = RefCell::new(State::default());
+    let rate = speaker.sample_rate();
+    let mut feed = Feed { scripts, rate, state: &state, id: 0, rest: Vec::new().into_iter().enumerate() };
+    engine::run(speaker, &mut feed, slots, &mut |event| handle(&state, event, on))
+}
+
+fn handle(
+    state: &RefCell<State>,
+    event: engine::Event,
+    on: &mut dyn FnMut(Event<'_>) -> Result<Flow>,
+) -> Result<Flow> {
+    let request = match &event {
+        engine::Event::Started { id }
+        | engine::Event::Audio { id, .. }
+        | engine::Event::Done { id, .. }
+        | engine::Event::Failed { id, .. } => *id,
+    };
+    let mut state = state.borrow_mut();
+    let Some(&(id, index)) = state.requests.get(request) else { return Ok(Flow::Continue) };
+    let Some(live) = state.live.get_mut(&id).filter(|live| !live.failed) else { return Ok(Flow::Continue) };
+    let heard = match event {
+        engine::Event::Started { .. } => return Ok(Flow::Continue),
+        engine::Event::Audio { samples, .. } => live.joiner.audio(index, &samples),
+        engine::Event::Done { report, .. } => {
+            live.steps += report.steps;
+            live.cuts += usize::from(report.stop.truncated());
+            if !live.stop.is_some_and(Stop::truncated) {
+                live.stop = Some(report.stop);
+            }
+            live.joiner.end(index, report.stop.truncated())
+        }
+        engine::Event::Failed { error, .. } => {
+            live.failed = true;
+            return on(Event::Failed { id, error });
+        }
+    };
+    if !heard.is_empty() {
+        live.samples += heard.len();
+        live.first_audio.get_or_insert(live.begun.elapsed());
+        let flow = on(Event::Audio { id, samples: &heard })?;
+        if flow != Flow::Continue {
+            return Ok(flow);
+        }
+    }
+    if !live.joiner.complete() {
+        return Ok(Flow::Continue);
+    }
+    let told = Told {
+        samples: live.samples,
+        steps: live.steps,
+        stop: live.stop.unwrap_or(Stop::EndToken),
+        cuts: live.cuts,
+        first_audio: live.first_audio,
+        wall: live.begun.elapsed(),
+    };
+    state.live.remove(&id);
+    on(Event::Done { id, told })
+}
