@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::args::{Global, When};
 use crate::error::{Error, Result};
+use crate::hub::Bars;
 
 /// What may be printed, and how.
 pub struct Console {
@@ -125,6 +126,11 @@ impl Console {
     /// The bars drawn on stderr; hidden where nobody would see them.
     pub fn bars(&self) -> &MultiProgress {
         &self.bars
+    }
+
+    /// What shows a download.
+    pub fn download(&self) -> Bars {
+        Bars::new(Some(self.shows_bars), !self.quiet)
     }
 
     /// Whether bars are drawn in place; if not, a long run says a plain line now and then.

@@ -16,6 +16,7 @@ pub mod open;
 pub mod outlet;
 pub mod progress;
 pub mod say;
+pub mod script;
 pub mod seed;
 pub mod settings;
 pub mod sound;

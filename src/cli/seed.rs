@@ -11,15 +11,22 @@ pub fn draw() -> u64 {
     hasher.finish() >> 32
 }
 
-/// The seed of piece `i` of what was asked for with `seed`. Piece 0 is `seed` itself, so that a reported seed repeats
-/// what it was reported for.
-pub fn derive(seed: u64, i: usize) -> u64 {
+/// The seed of piece `i`, from 0, of a text with `seed`. Piece 0 has the text's own.
+pub fn of_piece(seed: u64, i: usize) -> u64 {
+    derive(seed, i, Purpose::Token)
+}
+
+/// The seed of line `n`, from 1, of a batch with `seed`. Line 1 has the batch's own.
+pub fn of_line(seed: u64, n: usize) -> u64 {
+    derive(seed, n.saturating_sub(1), Purpose::Noise)
+}
+
+fn derive(seed: u64, i: usize, purpose: Purpose) -> u64 {
     if i == 0 {
         return seed;
     }
-    // Step and index of this use never meet those of the models: a model numbers its steps from 0.
-    let word = words(seed, u32::MAX, Purpose::Token, i as u32);
-    u64::from(word[0])
+    // A model numbers its steps from 0, so it never meets the numbers of the last step.
+    u64::from(words(seed, u32::MAX, purpose, i as u32)[0])
 }
 
 #[cfg(test)]
@@ -29,11 +36,12 @@ mod tests {
 
     #[test]
     fn derived_seeds_repeat_and_differ() {
-        assert_eq!(derive(7, 0), 7);
-        let seeds: HashSet<u64> = (0..1000).map(|i| derive(7, i)).collect();
-        assert_eq!(seeds.len(), 1000);
-        assert_eq!(derive(7, 3), derive(7, 3));
-        assert_ne!(derive(7, 3), derive(8, 3));
+        assert_eq!((of_piece(7, 0), of_line(7, 1)), (7, 7));
+        let pieces = (1..1000).map(|i| of_piece(7, i));
+        let lines = (2..1001).map(|n| of_line(7, n));
+        assert_eq!(pieces.chain(lines).collect::<HashSet<_>>().len(), 1998);
+        assert_eq!(of_piece(7, 3), of_piece(7, 3));
+        assert_ne!(of_piece(7, 3), of_piece(8, 3));
     }
 
     #[test]

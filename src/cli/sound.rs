@@ -1,9 +1,13 @@
 //! How text is cut and how the result is stored: flags that `say` and `batch` share.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
+use crate::audio::pcm::Format;
+use crate::text::Split;
+
 /// Cutting long text.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct Cutting {
     /// How long text is cut into utterances
     ///
@@ -11,9 +15,7 @@ pub struct Cutting {
     /// text is longer than the model speaks well at once.
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Input")]
     pub split: SplitMode,
-    /// Silence between joined utterances, in milliseconds
-    ///
-    /// Without it the silence follows the text: longer after a paragraph than after a sentence.
+    /// Silence between joined utterances, in milliseconds [default: as the text suggests]
     #[arg(long, value_name = "MS", help_heading = "Output", value_parser = clap::value_parser!(u32).range(0..=60_000))]
     pub gap: Option<u32>,
 }
@@ -32,26 +34,30 @@ pub enum SplitMode {
     None,
 }
 
+impl SplitMode {
+    /// The splitter's own word.
+    pub fn split(self) -> Split {
+        match self {
+            SplitMode::Auto => Split::Auto,
+            SplitMode::Sentence => Split::Sentence,
+            SplitMode::Line => Split::Line,
+            SplitMode::None => Split::None,
+        }
+    }
+}
+
 /// Sample format and rate.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Output")]
 pub struct Storing {
-    /// Sample format of WAV files
-    #[arg(long, value_name = "FORMAT", default_value = "i16")]
-    pub format: SampleFormat,
-    /// Sample rate of the output, in Hz [default: the model's]
+    /// Sample format: 16- or 24-bit integers, or 32-bit floats
+    #[arg(long, value_name = "FORMAT", default_value = "i16", value_parser = formats())]
+    pub format: Format,
+    /// Sample rate, in Hz [default: the model's]
     #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(8_000..=192_000))]
     pub rate: Option<u32>,
 }
 
-/// Sample formats of WAV files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum SampleFormat {
-    /// 16-bit integers.
-    #[default]
-    I16,
-    /// 24-bit integers.
-    I24,
-    /// 32-bit floats.
-    F32,
+fn formats() -> impl TypedValueParser<Value = Format> {
+    PossibleValuesParser::new(Format::NAMES).try_map(|name| name.parse::<Format>())
 }

@@ -6,8 +6,6 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::joiner::Joiner;
-use super::seed;
-use crate::audio::fade::samples_in;
 use crate::engine::{self, Flow, Request};
 use crate::error::{Error, Result};
 use crate::models::{Speaker, Stop, Utterance};

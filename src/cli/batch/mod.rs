@@ -1,0 +1,151 @@
+//! `rtts batch`: every line of a list to a WAV file of its own, many at a time.
+//!
+//! Lines that an earlier run finished are skipped. A file appears when it is whole, then its line enters the manifest;
+//! whatever stops the run in between costs at most the lines under way.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::console::Console;
+use super::settings::{MachineArgs, Settings};
+use super::sound::{Cutting, Storing};
+use super::voice::{VoiceArgs, known_voice};
+use super::{Outcome, input, interrupt::Interrupt, open, seed};
+use crate::audio::wav;
+use crate::error::{Error, Result};
+
+pub mod list;
+pub mod manifest;
+pub mod name;
+pub mod perform;
+pub mod plan;
+
+use list::{Form, Shard};
+use manifest::Manifest;
+use name::Template;
+
+/// Utterances at a time where `--batch-size` leaves it to us: beyond this a CPU gains little.
+const USUAL_SLOTS: usize = 8;
+
+/// Arguments of `rtts batch`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rtts batch lines.txt -d out/
+  rtts batch lines.txt -d out/ --name \"{stem}-{n:04}-{voice}\" --voice Zoya --seed 7
+  rtts batch lines.txt -d out/ --shard 2/8      the second of eight machines")]
+pub struct Batch {
+    /// The list: UTF-8, a line an utterance; `-` is stdin
+    ///
+    /// Blank lines are passed over, but keep their number.
+    #[arg(value_name = "LIST", help_heading = "Input")]
+    pub list: PathBuf,
+    /// How long lines are cut.
+    #[command(flatten)]
+    pub cutting: Cutting,
+    /// Speak only every N-th line, from line I: one part of the list for one of N machines
+    #[arg(long, value_name = "I/N", help_heading = "Input")]
+    pub shard: Option<Shard>,
+    /// The folder for the WAV files and `manifest.jsonl`; it is made where it does not exist
+    #[arg(short, long, value_name = "DIR", help_heading = "Output")]
+    pub directory: PathBuf,
+    /// File names, from {n}, {n:04}, {stem}, {voice} and {hash}
+    ///
+    /// {n} is the line's number ({n:04} with at least four digits), {stem} the list's name without its ending, {voice}
+    /// the voice, {hash} the first twelve digits of the SHA-256 of the text.
+    #[arg(long, value_name = "TEMPLATE", default_value = "{n:04}", help_heading = "Output")]
+    pub name: Template,
+    /// Speak all lines, those that are done already too
+    #[arg(long, help_heading = "Output", conflicts_with = "retry_failed")]
+    pub force: bool,
+    /// Speak only the lines that failed in an earlier run
+    #[arg(long, help_heading = "Output")]
+    pub retry_failed: bool,
+    /// Show which line goes to which file, and speak nothing
+    #[arg(long, help_heading = "Output")]
+    pub dry_run: bool,
+    /// Format and rate.
+    #[command(flatten)]
+    pub storing: Storing,
+    /// Voice and sampling.
+    #[command(flatten)]
+    pub voice: VoiceArgs,
+    /// Utterances generated at a time: a number, or auto
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = slots, help_heading = "Model and machine")]
+    pub batch_size: Slots,
+    /// Model and machine.
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+/// `--batch-size`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slots {
+    /// As many as are worth it.
+    Auto,
+    /// So many.
+    Exactly(usize),
+}
+
+fn slots(text: &str) -> Result<Slots, String> {
+    match text.parse() {
+        _ if text == "auto" => Ok(Slots::Auto),
+        Ok(count @ 1..=1024) => Ok(Slots::Exactly(count)),
+        _ => Err("a number from 1 to 1024 is needed, or `auto`".into()),
+    }
+}
+
+/// Speaks the list.
+///
+/// # Errors
+/// Whatever stands in the way of the whole; a line that fails is no error.
+pub fn run(batch: &Batch, offline: bool, console: &Console) -> Result<Outcome> {
+    let interrupt = Interrupt::listen()?;
+    let form = Form::of(&batch.list)?;
+    if batch.list.as_os_str() == input::STDIN && input::stdin_is_terminal() {
+        return Err(Error::usage("there is no list on stdin").hint("name a file, or pipe the list in"));
+    }
+    let mut lines = form.lines(&input::read(&batch.list)?);
+    if lines.is_empty() {
+        return Err(Error::new(format!("`{}` holds no text", batch.list.display())).hint("give a line an utterance"));
+    }
+    if let Some(shard) = batch.shard {
+        lines.retain(|line| shard.holds(line.n));
+    }
+    let settings = Settings::resolve(&batch.machine)?;
+    let mut like = batch.voice.utterance();
+    like.voice = like.voice.or_else(|| settings.voice.clone());
+    let activations = settings.activations.name();
+    let opened = open::open(settings, offline, console)?;
+    let voices = opened.voices()?;
+    if let Some(voice) = &mut like.voice {
+        *voice = known_voice(voice, &voices)?.to_owned();
+    }
+    let voice = like.voice.as_deref().or(voices.first().map(String::as_str)).unwrap_or("default");
+
+    let common = plan::Common { batch, like: &like, voice, model: &opened.fingerprint()?, activations };
+    let base = batch.voice.seed.unwrap_or_else(seed::draw);
+    let tasks = plan::tasks(&lines, base, &common);
+    name::check(tasks.iter().map(|task| (task.n, task.file.as_str())))?;
+    if !batch.dry_run {
+        wav::prepare_folder(&batch.directory)?;
+    }
+    let known = manifest::read(&batch.directory.join(manifest::FILE))?;
+    let (tasks, skipped) = plan::remaining(tasks, &known, batch);
+    if batch.dry_run {
+        return plan::show(&tasks, skipped, console);
+    }
+    if tasks.is_empty() {
+        console.note(format_args!("nothing to do: {skipped} lines in `{}` are done", batch.directory.display()));
+        return Ok(Outcome::Done);
+    }
+    let slots = match batch.batch_size {
+        Slots::Exactly(count) => count,
+        Slots::Auto => USUAL_SLOTS,
+    };
+    let mut speaker = opened.load(slots.min(tasks.len().max(1)), console)?;
+    let mut manifest = Manifest::open(&batch.directory)?;
+    let run = perform::Run { batch, like: &like, skipped, interrupt: &interrupt, console };
+    run.speak(speaker.as_mut(), tasks, &mut manifest)
+}

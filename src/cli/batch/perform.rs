@@ -1,0 +1,240 @@
+//! A batch at work: lines into slots, samples into files, a manifest line for each as it ends.
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::Batch;
+use super::manifest::{Entry, Manifest};
+use super::plan::Task;
+use crate::audio::fade::samples_in;
+use crate::cli::console::Console;
+use crate::cli::interrupt::Interrupt;
+use crate::cli::outlet::Outlet;
+use crate::cli::progress::Progress;
+use crate::cli::say::rtf;
+use crate::cli::speak::{Event, Script, Told, speak};
+use crate::cli::{Outcome, script};
+use crate::engine::Flow;
+use crate::error::{Error, Result};
+use crate::models::{Speaker, Utterance};
+
+/// What a batch works with, besides the speaker and the manifest.
+pub struct Run<'a> {
+    /// The command line.
+    pub batch: &'a Batch,
+    /// Voice and sampling of all lines.
+    pub like: &'a Utterance,
+    /// Lines that an earlier run did.
+    pub skipped: usize,
+    /// Whether the user asked to stop.
+    pub interrupt: &'a Interrupt,
+    /// Where messages go.
+    pub console: &'a Console,
+}
+
+/// How far the batch is.
+struct Work<'a, 'w> {
+    run: &'w Run<'a>,
+    rate: u32,
+    /// By line number.
+    tasks: HashMap<usize, Task>,
+    /// Files under way, by line number.
+    outlets: HashMap<usize, Outlet<'static>>,
+    manifest: &'w mut Manifest,
+    done: usize,
+    failed: usize,
+    /// Samples of finished lines.
+    samples: usize,
+}
+
+/// The last line of a batch, as JSON.
+#[derive(Serialize)]
+struct Summary<'a> {
+    v: u32,
+    done: usize,
+    failed: usize,
+    skipped: usize,
+    left: usize,
+    seconds: f64,
+    wall: f64,
+    rtf: Option<f64>,
+    device: &'a str,
+}
+
+impl Run<'_> {
+    /// Speaks all tasks.
+    ///
+    /// # Errors
+    /// A failing device, or a manifest that cannot be written.
+    pub fn speak(&self, speaker: &mut dyn Speaker, tasks: Vec<Task>, manifest: &mut Manifest) -> Result<Outcome> {
+        self.interrupt.hold();
+        let rate = speaker.sample_rate();
+        let device = speaker.device();
+        let begun = Instant::now();
+        let all = tasks.len();
+        let mut progress = Progress::of(self.console, all as u64, "lines");
+        let (done, failed, samples) = (0, 0, 0);
+        let (tasks_by_n, outlets) = (HashMap::new(), HashMap::new());
+        let mut work = Work { run: self, rate, tasks: tasks_by_n, outlets, manifest, done, failed, samples };
+
+        let mut scripts = Vec::new();
+        for task in tasks {
+            match script::write(speaker, task.n, &task.text, self.like, task.seed, &self.batch.cutting) {
+                Ok(script) => {
+                    scripts.push(script);
+                    work.tasks.insert(task.n, task);
+                }
+                Err(error) => work.fail(&task, &error)?,
+            }
+        }
+        let mut scripts = scripts.into_iter();
+        // What has begun is finished; nothing new begins once the user asked to stop.
+        let mut until_asked = std::iter::from_fn(|| if self.interrupt.asked() { None } else { scripts.next() });
+        let mut told_of_stop = false;
+        let slots = speaker.slots();
+        speak(speaker, &mut until_asked, slots, &mut |event| {
+            work.take(event)?;
+            let seconds = work.samples as f64 / f64::from(rate);
+            let message = format!("{seconds:.1} s of audio, RTF {:.2}", rtf(begun.elapsed(), seconds));
+            progress.show((work.done + work.failed) as u64, &message);
+            if self.interrupt.asked() && !told_of_stop {
+                told_of_stop = true;
+                self.console.note("finishing the lines under way; Ctrl-C again stops at once");
+            }
+            Ok(Flow::Continue)
+        })?;
+        drop(progress);
+        let (done, failed) = (work.done, work.failed);
+        let left = all - done - failed;
+        self.summary(done, failed, left, work.samples as f64 / f64::from(rate), begun.elapsed(), &device)?;
+        Ok(match (left, failed) {
+            (1.., _) => Outcome::Interrupted,
+            (0, 0) => Outcome::Done,
+            (0, _) => Outcome::SomeFailed,
+        })
+    }
+
+    fn summary(&self, done: usize, failed: usize, left: usize, seconds: f64, wall: Duration, device: &str) -> Result<()> {
+        if self.console.json() {
+            let (skipped, rtf) = (self.skipped, (seconds > 0.0).then(|| rtf(wall, seconds)));
+            let wall = wall.as_secs_f64();
+            return self.console.object(&Summary { v: 1, done, failed, skipped, left, seconds, wall, rtf, device });
+        }
+        let mut line = format!(
+            "{done} lines in `{}`: {seconds:.1} s of audio in {:.1} s, RTF {:.2}, {device}",
+            self.batch.directory.display(),
+            wall.as_secs_f64(),
+            rtf(wall, seconds),
+        );
+        for (count, what) in [(self.skipped, "skipped"), (failed, "failed"), (left, "left")] {
+            if count > 0 {
+                line.push_str(&format!("; {count} {what}"));
+            }
+        }
+        self.console.note(line);
+        if left > 0 {
+            self.console.note("run the same command again to go on");
+        }
+        Ok(())
+    }
+}
+
+impl Work<'_, '_> {
+    fn take(&mut self, event: Event<'_>) -> Result<()> {
+        match event {
+            Event::Audio { id, samples } => {
+                if let Err(error) = self.write(id, samples) {
+                    self.outlets.remove(&id);
+                    self.give_up(id, &error)?;
+                }
+                Ok(())
+            }
+            Event::Done { id, told } => match self.outlets.remove(&id).map(Outlet::finish) {
+                Some(Ok(_)) => self.enter(id, &told),
+                Some(Err(error)) => self.give_up(id, &error),
+                // Given up before, or not one sample came.
+                None => self.give_up(id, &Error::new("the model ended without a sound")),
+            },
+            Event::Failed { id, error } => {
+                self.outlets.remove(&id);
+                self.give_up(id, &error)
+            }
+        }
+    }
+
+    fn write(&mut self, id: usize, samples: &[f32]) -> Result<()> {
+        let Some(task) = self.tasks.get(&id) else { return Ok(()) };
+        if !self.outlets.contains_key(&id) {
+            let path = self.run.batch.directory.join(&task.file);
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder).map_err(|e| Error::io("cannot make the folder", folder, &e))?;
+            }
+            self.outlets.insert(id, Outlet::file(&path, self.rate, &self.run.batch.storing)?);
+        }
+        match self.outlets.get_mut(&id) {
+            Some(outlet) => outlet.push(samples).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// A line is done: its file stands, so it enters the manifest.
+    fn enter(&mut self, id: usize, told: &Told) -> Result<()> {
+        let Some(task) = self.tasks.remove(&id) else { return Ok(()) };
+        let seconds = told.samples as f64 / f64::from(self.rate);
+        self.done += 1;
+        self.samples += told.samples;
+        if told.cuts > 0 {
+            let stop = told.stop.name();
+            self.run.console.warn(format_args!("line {}: reached the longest length and was cut (stop: {stop})", task.n));
+        }
+        let mut entry = entry(&task);
+        entry.seconds = Some(rounded(seconds));
+        entry.steps = Some(told.steps);
+        entry.stop = Some(told.stop.name().to_owned());
+        entry.rtf = Some(rounded(rtf(told.wall, seconds)));
+        self.add(&entry)
+    }
+
+    fn give_up(&mut self, id: usize, error: &Error) -> Result<()> {
+        match self.tasks.remove(&id) {
+            Some(task) => self.fail(&task, error),
+            None => Ok(()),
+        }
+    }
+
+    fn fail(&mut self, task: &Task, error: &Error) -> Result<()> {
+        self.failed += 1;
+        self.run.console.error(&error.clone().at(format_args!("line {}", task.n)));
+        let mut entry = entry(task);
+        entry.error = Some(error.to_string());
+        self.add(&entry)
+    }
+
+    fn add(&mut self, entry: &Entry) -> Result<()> {
+        self.manifest.add(entry)?;
+        if self.run.console.json() {
+            self.run.console.object(entry)?;
+        }
+        Ok(())
+    }
+}
+
+fn entry(task: &Task) -> Entry {
+    Entry {
+        v: 1,
+        n: task.n,
+        text: task.text.clone(),
+        file: task.file.clone(),
+        seed: task.seed,
+        key: task.key.clone(),
+        ..Entry::default()
+    }
+}
+
+/// To a ten-thousandth: enough for people, and short.
+fn rounded(x: f64) -> f64 {
+    (x * 1e4).round() / 1e4
+}

@@ -1,0 +1,147 @@
+//! What a batch will do, before a model is loaded: a task for every line, less those that are done.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::Batch;
+use super::list::Line;
+use super::manifest::Entry;
+use super::name::Fill;
+use crate::cli::console::Console;
+use crate::cli::{Outcome, seed};
+use crate::error::Result;
+use crate::models::Utterance;
+
+/// One line to speak.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// The line's number.
+    pub n: usize,
+    /// What to say.
+    pub text: String,
+    /// The WAV file, relative to the output folder.
+    pub file: String,
+    /// The line's own seed.
+    pub seed: u64,
+    /// The same where text, settings and model are the same.
+    pub key: String,
+}
+
+/// What all lines of a batch share.
+pub struct Common<'a> {
+    /// The command line.
+    pub batch: &'a Batch,
+    /// Voice and sampling.
+    pub like: &'a Utterance,
+    /// The voice that speaks, by name.
+    pub voice: &'a str,
+    /// Stands for the model's files.
+    pub model: &'a str,
+    /// How 4-bit linears take their input.
+    pub activations: &'a str,
+}
+
+/// All that the bytes of a line depend on. A seed counts only where it was given: a drawn one is as good as another.
+#[derive(Serialize)]
+struct Identity<'a> {
+    text: &'a str,
+    voice: &'a str,
+    style: Option<&'a str>,
+    seed: Option<u64>,
+    temperature: Option<f32>,
+    top_k: Option<usize>,
+    max_seconds: Option<f32>,
+    split: String,
+    gap: Option<u32>,
+    format: String,
+    rate: Option<u32>,
+    activations: &'a str,
+    model: &'a str,
+}
+
+/// The tasks of all `lines`; `base` is the seed of the batch.
+pub fn tasks(lines: &[Line], base: u64, common: &Common<'_>) -> Vec<Task> {
+    let stem = match common.batch.list.file_stem() {
+        Some(stem) if stem != "-" => stem.to_string_lossy().into_owned(),
+        _ => "stdin".to_owned(),
+    };
+    lines.iter().map(|line| task(line, &stem, base, common)).collect()
+}
+
+fn task(line: &Line, stem: &str, base: u64, common: &Common<'_>) -> Task {
+    let seed = seed::of_line(base, line.n);
+    let hash = digest(line.text.as_bytes(), 12);
+    let file = common.batch.name.fill(Fill { n: line.n, stem, voice: common.voice, hash: &hash });
+    let identity = Identity {
+        text: &line.text,
+        voice: common.voice,
+        style: common.like.style.as_deref(),
+        seed: common.batch.voice.seed.map(|_| seed),
+        temperature: common.like.temperature,
+        top_k: common.like.top_k,
+        max_seconds: common.like.max_seconds,
+        split: format!("{:?}", common.batch.cutting.split),
+        gap: common.batch.cutting.gap,
+        format: common.batch.storing.format.to_string(),
+        rate: common.batch.storing.rate,
+        activations: common.activations,
+        model: common.model,
+    };
+    // Plain data with string keys always becomes JSON.
+    let key = digest(&serde_json::to_vec(&identity).unwrap_or_default(), 16);
+    Task { n: line.n, text: line.text.clone(), file, seed, key }
+}
+
+/// The first `digits` of the SHA-256 of `bytes`, in hexadecimal.
+pub fn digest(bytes: &[u8], digits: usize) -> String {
+    let mut text = String::new();
+    for byte in Sha256::digest(bytes) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.truncate(digits);
+    text
+}
+
+/// The tasks still to be done, and how many are not.
+pub fn remaining(tasks: Vec<Task>, known: &HashMap<String, Entry>, batch: &Batch) -> (Vec<Task>, usize) {
+    let all = tasks.len();
+    let wanted = |task: &Task| {
+        let entry = known.get(&task.file);
+        let failed = entry.is_some_and(|e| e.error.is_some());
+        if batch.retry_failed {
+            return failed;
+        }
+        let there = || batch.directory.join(&task.file).is_file();
+        let done = entry.is_some_and(|e| e.error.is_none() && e.key == task.key) && there();
+        batch.force || !done
+    };
+    let left: Vec<Task> = tasks.into_iter().filter(wanted).collect();
+    let skipped = all - left.len();
+    (left, skipped)
+}
+
+/// Prints what would be done.
+///
+/// # Errors
+/// Where stdout cannot be written.
+pub fn show(tasks: &[Task], skipped: usize, console: &Console) -> Result<Outcome> {
+    #[derive(Serialize)]
+    struct Shown<'a> {
+        v: u32,
+        n: usize,
+        file: &'a str,
+        text: &'a str,
+    }
+    for task in tasks {
+        if console.json() {
+            console.object(&Shown { v: 1, n: task.n, file: &task.file, text: &task.text })?;
+        } else {
+            console.print(format_args!("{}\t{}", task.file, task.text))?;
+        }
+    }
+    console.note(format_args!("{} lines to speak, {skipped} skipped; nothing was done", tasks.len()));
+    Ok(Outcome::Done)
+}

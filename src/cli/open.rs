@@ -1,0 +1,80 @@
+//! From a model's name to a speaker: settings, hub, checkpoint, device, weights.
+
+use std::path::Path;
+use std::time::Instant;
+
+use super::console::Console;
+use super::settings::{Device, Settings};
+use crate::checkpoint::{Checkpoint, Layout, Source};
+use crate::compute::cpu::Cpu;
+use crate::error::{Error, Result};
+use crate::hub::{self, Hub};
+use crate::models::{self, Options, Speaker};
+
+/// A model whose files are known to be there, before any weight is read.
+pub struct Opened {
+    /// What it was asked for by.
+    pub name: String,
+    /// Its files.
+    pub checkpoint: Checkpoint,
+    settings: Settings,
+}
+
+/// Finds the model that `settings` ask for, downloading what is missing.
+///
+/// # Errors
+/// No model chosen, or one that cannot be found or read.
+pub fn open(settings: Settings, offline: bool, console: &Console) -> Result<Opened> {
+    if let Device::Cuda(_) = settings.device {
+        return Err(Error::new(format!("`--device {}`: this version has no CUDA backend yet", settings.device))
+            .hint("leave --device out, or use `--device cpu`"));
+    }
+    let hub = Hub::from_env(offline)?;
+    let name = match &settings.model {
+        Some(name) => name.clone(),
+        None => last_pulled(&hub, console)?,
+    };
+    let folder = hub::resolve(&name, &hub, &console.download())?;
+    console.detail(1, format_args!("model `{name}` in `{}`", folder.display()));
+    let checkpoint = Checkpoint::open(Source::Folder(folder))?;
+    Ok(Opened { name, checkpoint, settings })
+}
+
+fn last_pulled(hub: &Hub, console: &Console) -> Result<String> {
+    let name = hub::last_pulled(hub).ok_or_else(|| {
+        Error::usage("no model is chosen")
+            .hint("name one with `-m FOLDER` or `-m ORG/NAME`, in the variable `RTTS_MODEL`, or pull one with `rtts models pull`")
+    })?;
+    console.note(format_args!("model: `{name}`, the last one pulled"));
+    Ok(name)
+}
+
+impl Opened {
+    /// The checkpoint's speakers, as its configuration names them.
+    ///
+    /// # Errors
+    /// A model that is not spoken yet, or a broken configuration.
+    pub fn voices(&self) -> Result<Vec<String>> {
+        match self.checkpoint.layout() {
+            Layout::TinyAya => Ok(self.checkpoint.config().opt_strings("speakers")?.unwrap_or_default()),
+            Layout::VoxCpm2 => Err(Error::new(format!("`{}`: VoxCPM2 is not spoken by this version yet", self.name))
+                .hint("use a TinyAya model, such as `rumik`")),
+        }
+    }
+
+    /// Reads the weights, for `slots` utterances at a time.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the weights.
+    pub fn load(&self, slots: usize, console: &Console) -> Result<Box<dyn Speaker>> {
+        let begun = Instant::now();
+        let cpu = Cpu::new(self.settings.threads)?;
+        let options = Options { slots, activations: self.settings.activations.wanted(), ..Options::default() };
+        let speaker = models::load(&self.checkpoint, cpu, &options)?;
+        if self.settings.device == Device::Auto {
+            console.note(format_args!("device: {}", speaker.device()));
+        }
+        console.detail(1, format_args!("loaded in {:.1} s", begun.elapsed().as_secs_f64()));
+        Ok(speaker)
+    }
+}

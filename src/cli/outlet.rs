@@ -1,0 +1,126 @@
+//! Where the audio of one text goes: a file, a pipe, the speakers, or two of them at once; resampled where asked for.
+
+use std::path::Path;
+
+use super::console::Stdout;
+use super::sound::Storing;
+use crate::audio::pcm::Tally;
+use crate::audio::pipe::{Container, PipeWriter, Reader};
+use crate::audio::play::Player;
+use crate::audio::resample::Resampler;
+use crate::audio::wav::WavFile;
+use crate::error::Result;
+
+/// Takes samples at the model's rate.
+#[derive(Default)]
+pub struct Outlet<'a> {
+    store: Option<Store<'a>>,
+    player: Option<Player>,
+}
+
+/// A file or pipe, with its own rate.
+struct Store<'a> {
+    resampler: Option<Resampler>,
+    sink: Sink<'a>,
+    resampled: Vec<f32>,
+}
+
+enum Sink<'a> {
+    File(WavFile),
+    Pipe(PipeWriter<Stdout<'a>>),
+}
+
+impl<'a> Outlet<'a> {
+    /// Into the file `path`, from audio at `rate`.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn file(path: &Path, rate: u32, storing: &Storing) -> Result<Self> {
+        let to = storing.rate.unwrap_or(rate);
+        let sink = Sink::File(WavFile::create(path, to, storing.format)?);
+        Ok(Self { store: Some(Store::new(sink, rate, to)?), player: None })
+    }
+
+    /// Into stdout, from audio at `rate`.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn pipe(out: Stdout<'a>, container: Container, rate: u32, storing: &Storing) -> Result<Self> {
+        let to = storing.rate.unwrap_or(rate);
+        let sink = Sink::Pipe(PipeWriter::new(out, "stdout", container, to, storing.format)?);
+        Ok(Self { store: Some(Store::new(sink, rate, to)?), player: None })
+    }
+
+    /// Into the speakers as well.
+    #[must_use]
+    pub fn with_player(mut self, player: Player) -> Self {
+        self.player = Some(player);
+        self
+    }
+
+    /// The next samples.
+    ///
+    /// # Errors
+    /// Where they cannot be written.
+    pub fn push(&mut self, samples: &[f32]) -> Result<Reader> {
+        if let Some(player) = &mut self.player {
+            player.push(samples)?;
+        }
+        match &mut self.store {
+            Some(store) => store.push(samples),
+            None => Ok(Reader::Listening),
+        }
+    }
+
+    /// The audio is whole: the file appears, and the speakers play to the end.
+    ///
+    /// # Errors
+    /// Where the file cannot be completed.
+    pub fn finish(mut self) -> Result<Tally> {
+        // The file first: it is whole before the last words are heard.
+        let tally = match self.store.take() {
+            Some(store) => store.finish()?,
+            None => Tally::default(),
+        };
+        if let Some(player) = self.player {
+            player.drain()?;
+        }
+        Ok(tally)
+    }
+}
+
+impl<'a> Store<'a> {
+    fn new(sink: Sink<'a>, from: u32, to: u32) -> Result<Self> {
+        let resampler = if from == to { None } else { Some(Resampler::new(from, to)?) };
+        Ok(Self { resampler, sink, resampled: Vec::new() })
+    }
+
+    fn push(&mut self, samples: &[f32]) -> Result<Reader> {
+        let Some(resampler) = &mut self.resampler else { return self.sink.write(samples) };
+        self.resampled.clear();
+        resampler.push(samples, &mut self.resampled)?;
+        self.sink.write(&self.resampled)
+    }
+
+    fn finish(mut self) -> Result<Tally> {
+        if let Some(resampler) = self.resampler.take() {
+            self.resampled.clear();
+            resampler.finish(&mut self.resampled)?;
+            // A reader that left is noticed by stdout itself.
+            let _ = self.sink.write(&self.resampled)?;
+        }
+        match self.sink {
+            Sink::File(file) => file.finish(),
+            Sink::Pipe(pipe) => Ok(pipe.tally()),
+        }
+    }
+}
+
+impl Sink<'_> {
+    fn write(&mut self, samples: &[f32]) -> Result<Reader> {
+        match self {
+            Sink::File(file) => file.write(samples).map(|()| Reader::Listening),
+            Sink::Pipe(pipe) => pipe.write(samples),
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! `rtts say`: one text to a file, a pipe or the speakers.
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde::Serialize;
+
+use super::console::Console;
+use super::interrupt::Interrupt;
+use super::outlet::Outlet;
+use super::progress::Progress;
+use super::settings::{MachineArgs, Settings};
+use super::sound::{Cutting, Storing};
+use super::speak::{Event, Told, speak};
+use super::voice::{VoiceArgs, known_voice};
+use super::{Outcome, input, open, script, seed};
+use crate::audio::pcm::Format;
+use crate::audio::pipe::{Container, Reader};
+use crate::audio::play::Player;
+use crate::audio::wav;
+use crate::engine::Flow;
+use crate::error::{Error, Result};
+use crate::models::Speaker;
+use crate::text;
+
+/// The most utterances of one text that are generated side by side.
+const SIDE_BY_SIDE: usize = 8;
+
+/// About as many characters as one utterance of a long text will have, to know how many slots are worth their memory.
+const USUAL_PIECE: usize = 300;
+
+/// Arguments of `rtts say`.
+#[derive(Args, Clone, Debug, Default)]
+#[command(after_help = "\
+Examples:
+  rtts say \"The library opens at nine.\" -o out.wav
+  rtts say -f chapter.txt --voice Zoya --style \"calm, slow pace\" -o chapter.wav --play
+  fortune | rtts say -o - | ffmpeg -i - fortune.mp3")]
+pub struct Say {
+    /// What to say; several are joined by spaces, `-` reads stdin
+    ///
+    /// Without TEXT and --file, stdin is read where it is no terminal.
+    #[arg(value_name = "TEXT", help_heading = "Input")]
+    pub text: Vec<String>,
+    /// Read the text from a UTF-8 file; `-` is stdin
+    #[arg(short, long, value_name = "FILE", help_heading = "Input", conflicts_with = "text")]
+    pub file: Option<PathBuf>,
+    /// How long text is cut.
+    #[command(flatten)]
+    pub cutting: Cutting,
+    /// Write a WAV file; `-` is stdout
+    ///
+    /// The file appears when it is whole, or not at all. WAV on stdout is written as it is generated, with an unknown
+    /// length in its header.
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// Play aloud as it is generated; the default without --output
+    #[arg(long, help_heading = "Output")]
+    pub play: bool,
+    /// Samples without a header on stdout: mono, 16-bit little endian, at the rate that is reported
+    #[arg(long, help_heading = "Output")]
+    pub raw: bool,
+    /// Format and rate.
+    #[command(flatten)]
+    pub storing: Storing,
+    /// Voice and sampling.
+    #[command(flatten)]
+    pub voice: VoiceArgs,
+    /// Model and machine.
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+/// Where the audio goes, besides the speakers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Target {
+    Nowhere,
+    File(PathBuf),
+    Pipe(Container),
+}
+
+/// The last line of a run, as JSON.
+#[derive(Serialize)]
+struct Summary<'a> {
+    v: u32,
+    file: Option<&'a Path>,
+    seconds: f64,
+    wall: f64,
+    rtf: Option<f64>,
+    ttfa: Option<f64>,
+    seed: u64,
+    device: &'a str,
+    rate: u32,
+    utterances: usize,
+    steps: usize,
+    stop: &'static str,
+    cuts: usize,
+    clipped: u64,
+}
+
+/// Speaks.
+///
+/// # Errors
+/// Whatever stands in the way; what can be checked is checked before a model is loaded.
+pub fn run(say: &Say, offline: bool, console: &Console) -> Result<Outcome> {
+    let target = say.target()?;
+    match &target {
+        Target::File(path) => wav::preflight(path)?,
+        Target::Pipe(_) if io::stdout().is_terminal() => {
+            return Err(Error::usage("audio is not written to a terminal")
+                .hint("pipe it into a player or a file, name a file with `-o FILE`, or use `--play`"));
+        }
+        Target::Pipe(_) => console.give_stdout_to_audio(),
+        Target::Nowhere => {}
+    }
+    let interrupt = Interrupt::listen()?;
+    let text = say.text()?;
+    text::clean(&text).map_err(|e| usage(&e))?;
+    let settings = Settings::resolve(&say.machine)?;
+    let mut like = say.voice.utterance();
+    like.voice = like.voice.or_else(|| settings.voice.clone());
+    let opened = open::open(settings, offline, console)?;
+    if let Some(voice) = &mut like.voice {
+        *voice = known_voice(voice, &opened.voices()?)?.to_owned();
+    }
+    let pieces = text::split(&text, say.cutting.split.split(), USUAL_PIECE).len();
+    let mut speaker = opened.load(pieces.clamp(1, SIDE_BY_SIDE), console)?;
+    let seed = say.voice.seed.unwrap_or_else(seed::draw);
+    let script = script::write(speaker.as_ref(), 0, &text, &like, seed, &say.cutting)?;
+    say.perform(speaker.as_mut(), script, &target, seed, &interrupt, console)
+}
+
+/// A text that cannot be spoken is a wrong argument here.
+fn usage(error: &Error) -> Error {
+    let usage = Error::usage(error.to_string());
+    match error.cure() {
+        Some(cure) => usage.hint(cure),
+        None => usage,
+    }
+}
+
+impl Say {
+    /// Where the audio goes, from the flags alone.
+    fn target(&self) -> Result<Target> {
+        let stdout = self.output.as_deref().is_some_and(|path| path.as_os_str() == input::STDIN);
+        if self.raw {
+            if self.output.is_some() && !stdout {
+                return Err(Error::usage("--raw writes to stdout, not to a file")
+                    .hint("leave --raw out for a WAV file, or redirect: `rtts say … --raw > FILE`"));
+            }
+            if self.storing.format != Format::I16 {
+                return Err(Error::usage("--raw writes 16-bit samples").hint("leave --format out"));
+            }
+            return Ok(Target::Pipe(Container::Raw));
+        }
+        match &self.output {
+            None => Ok(Target::Nowhere),
+            Some(_) if stdout => Ok(Target::Pipe(Container::Wav)),
+            Some(path) => {
+                let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default();
+                if ["mp3", "ogg", "opus", "flac", "m4a", "aac"].contains(&ending.as_str()) {
+                    return Err(Error::usage(format!("`{}`: rtts writes WAV only", path.display()))
+                        .hint(format!("convert it: `rtts say … -o - | ffmpeg -i - {}`", path.display())));
+                }
+                Ok(Target::File(path.clone()))
+            }
+        }
+    }
+
+    fn text(&self) -> Result<String> {
+        if let Some(file) = &self.file {
+            return input::read(file);
+        }
+        match self.text.as_slice() {
+            [] if input::stdin_is_terminal() => Err(Error::usage("there is no text to say")
+                .hint("give it as an argument, with `-f FILE`, or on stdin; `rtts say --help` shows how")),
+            [] => input::stdin(),
+            [text] if text == input::STDIN => input::stdin(),
+            words => Ok(words.join(" ")),
+        }
+    }
+
+    /// Generates, writes and plays, with everything checked.
+    fn perform(
+        &self,
+        speaker: &mut dyn Speaker,
+        script: super::speak::Script,
+        target: &Target,
+        seed: u64,
+        interrupt: &Interrupt,
+        console: &Console,
+    ) -> Result<Outcome> {
+        let rate = speaker.sample_rate();
+        let device = speaker.device();
+        let utterances = script.utterances.len();
+        let mut outlet = self.outlet(target, rate, console)?;
+        interrupt.hold();
+
+        let begun = Instant::now();
+        let mut progress = Progress::spinner(console);
+        let (mut first, mut heard, mut told) = (None, 0, None);
+        let slots = speaker.slots();
+        speak(speaker, &mut std::iter::once(script), slots, &mut |event| {
+            match event {
+                Event::Audio { samples, .. } => {
+                    first.get_or_insert(begun.elapsed());
+                    heard += samples.len();
+                    let seconds = heard as f64 / f64::from(rate);
+                    progress.show(0, &format!("{seconds:.1} s spoken, RTF {:.2}", rtf(begun.elapsed(), seconds)));
+                    if outlet.push(samples)? == Reader::Gone {
+                        return Ok(Flow::Stop);
+                    }
+                }
+                Event::Done { told: how, .. } => told = Some(how),
+                Event::Failed { error, .. } => return Err(error),
+            }
+            Ok(if interrupt.asked() { Flow::Stop } else { Flow::Continue })
+        })?;
+        drop(progress);
+        let wall = begun.elapsed();
+        let Some(told) = told else {
+            return match console.reader_left() {
+                true => Ok(Outcome::Done),
+                false => Err(Error::interrupted("interrupted; nothing was kept")),
+            };
+        };
+        let tally = outlet.finish()?;
+        if tally.non_finite > 0 {
+            console.warn(format_args!("{} samples were no numbers and were written as silence", tally.non_finite));
+        }
+        report_cuts(&told, utterances, console);
+        let seconds = told.samples as f64 / f64::from(rate);
+        let file = match target {
+            Target::File(path) => Some(path.as_path()),
+            Target::Pipe(_) | Target::Nowhere => None,
+        };
+        if console.json() {
+            console.object(&Summary {
+                v: 1,
+                file,
+                seconds,
+                wall: wall.as_secs_f64(),
+                rtf: (seconds > 0.0).then(|| rtf(wall, seconds)),
+                ttfa: first.map(|t: Duration| t.as_secs_f64()),
+                seed,
+                device: &device,
+                rate: self.storing.rate.unwrap_or(rate),
+                utterances,
+                steps: told.steps,
+                stop: told.stop.name(),
+                cuts: told.cuts,
+                clipped: tally.clipped,
+            })?;
+            return Ok(Outcome::Done);
+        }
+        let place = file.map(|path| format!("`{}`: ", path.display())).unwrap_or_default();
+        let raw = match target {
+            Target::Pipe(Container::Raw) => format!(", s16le mono {} Hz", self.storing.rate.unwrap_or(rate)),
+            _ => String::new(),
+        };
+        console.note(format_args!(
+            "{place}{seconds:.2} s of audio in {:.2} s, RTF {:.2}, TTFA {:.2} s, seed {seed}, {device}{raw}",
+            wall.as_secs_f64(),
+            rtf(wall, seconds),
+            first.unwrap_or_default().as_secs_f64(),
+        ));
+        Ok(Outcome::Done)
+    }
+
+    fn outlet<'a>(&self, target: &Target, rate: u32, console: &'a Console) -> Result<Outlet<'a>> {
+        let outlet = match target {
+            Target::Nowhere => Outlet::default(),
+            Target::File(path) => Outlet::file(path, rate, &self.storing)?,
+            Target::Pipe(container) => Outlet::pipe(console.stdout(), *container, rate, &self.storing)?,
+        };
+        if !self.play && *target != Target::Nowhere {
+            return Ok(outlet);
+        }
+        match Player::open(rate) {
+            Ok(player) => Ok(outlet.with_player(player)),
+            // The file is worth having although nothing is heard.
+            Err(error) if *target != Target::Nowhere => {
+                console.warn(format_args!("not played: {error}"));
+                Ok(outlet)
+            }
+            Err(error) if error.cure().is_none() => Err(error.hint("write a file with `-o FILE`")),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Says which share of a text was cut short.
+fn report_cuts(told: &Told, utterances: usize, console: &Console) {
+    if told.cuts > 0 {
+        let which = if utterances == 1 { "the speech".to_owned() } else { format!("{} of {utterances} utterances", told.cuts) };
+        console.warn(format_args!("{which} reached the longest length and was cut (stop: {})", told.stop.name()));
+    }
+}
+
+/// Wall time by length of the audio: below 1 is faster than real time.
+pub fn rtf(wall: Duration, seconds: f64) -> f64 {
+    if seconds > 0.0 { wall.as_secs_f64() / seconds } else { 0.0 }
+}
