@@ -13,7 +13,6 @@ use serde::Serialize;
 
 use super::args::{Global, When};
 use crate::error::{Error, Result};
-use crate::hub::Bars;
 
 /// What may be printed, and how.
 pub struct Console {
@@ -128,11 +127,6 @@ impl Console {
         &self.bars
     }
 
-    /// What shows a download.
-    pub fn download(&self) -> Bars {
-        Bars::new(Some(self.shows_bars), !self.quiet)
-    }
-
     /// Whether bars are drawn in place; if not, a long run says a plain line now and then.
     pub fn shows_bars(&self) -> bool {
         self.shows_bars
@@ -194,8 +188,9 @@ pub fn report_panics() {
         let what = panic.payload_as_str().unwrap_or("unknown fault").replace('\n', " ");
         let place = panic.location().map_or_else(String::new, |l| format!(" at {}:{}", l.file(), l.line()));
         let version = env!("CARGO_PKG_VERSION");
-        let line =
-            format!("rtts: this is a fault in rtts {version}: {what}{place}; report it with the command that led here\n");
+        let line = format!(
+            "rtts: this is a fault in rtts {version}: {what}{place}; report it with the command that led here\n"
+        );
         let _ = io::stderr().lock().write_all(line.as_bytes());
     }));
 }

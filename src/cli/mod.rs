@@ -8,6 +8,8 @@ pub mod args;
 pub mod batch;
 pub mod completions;
 pub mod console;
+#[cfg(test)]
+pub mod fake;
 pub mod input;
 pub mod interrupt;
 pub mod joiner;

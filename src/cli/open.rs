@@ -1,15 +1,16 @@
 //! From a model's name to a speaker: settings, hub, checkpoint, device, weights.
 
-use std::path::Path;
-use std::time::Instant;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Instant, UNIX_EPOCH};
 
+use super::batch::plan::digest;
 use super::console::Console;
 use super::settings::{Device, Settings};
 use crate::checkpoint::{Checkpoint, Layout, Source};
-use crate::compute::cpu::Cpu;
 use crate::error::{Error, Result};
-use crate::hub::{self, Hub};
-use crate::models::{self, Options, Speaker};
+use crate::models::Speaker;
 
 /// A model whose files are known to be there, before any weight is read.
 pub struct Opened {
@@ -17,6 +18,7 @@ pub struct Opened {
     pub name: String,
     /// Its files.
     pub checkpoint: Checkpoint,
+    folder: PathBuf,
     settings: Settings,
 }
 
@@ -29,24 +31,12 @@ pub fn open(settings: Settings, offline: bool, console: &Console) -> Result<Open
         return Err(Error::new(format!("`--device {}`: this version has no CUDA backend yet", settings.device))
             .hint("leave --device out, or use `--device cpu`"));
     }
-    let hub = Hub::from_env(offline)?;
-    let name = match &settings.model {
-        Some(name) => name.clone(),
-        None => last_pulled(&hub, console)?,
-    };
-    let folder = hub::resolve(&name, &hub, &console.download())?;
-    console.detail(1, format_args!("model `{name}` in `{}`", folder.display()));
-    let checkpoint = Checkpoint::open(Source::Folder(folder))?;
-    Ok(Opened { name, checkpoint, settings })
-}
-
-fn last_pulled(hub: &Hub, console: &Console) -> Result<String> {
-    let name = hub::last_pulled(hub).ok_or_else(|| {
-        Error::usage("no model is chosen")
-            .hint("name one with `-m FOLDER` or `-m ORG/NAME`, in the variable `RTTS_MODEL`, or pull one with `rtts models pull`")
-    })?;
-    console.note(format_args!("model: `{name}`, the last one pulled"));
-    Ok(name)
+    let name =
+        settings.model.clone().ok_or_else(|| Error::usage("no model is chosen").hint("name one with `-m FOLDER`"))?;
+    let folder = std::path::PathBuf::from(&name);
+    let _ = (offline, console);
+    let checkpoint = Checkpoint::open(Source::Folder(folder.clone()))?;
+    Ok(Opened { name, checkpoint, folder, settings })
 }
 
 impl Opened {
@@ -62,19 +52,43 @@ impl Opened {
         }
     }
 
+    /// Stands for the model's files: names, sizes and times of change, since reading gigabytes to compare would take long.
+    ///
+    /// # Errors
+    /// A folder that cannot be read.
+    pub fn fingerprint(&self) -> Result<String> {
+        let mut files = Vec::new();
+        for folder in [self.folder.clone(), self.folder.join("codec")] {
+            list(&folder, &mut files).map_err(|e| Error::io("cannot read", &folder, &e))?;
+        }
+        files.sort();
+        Ok(digest(files.join("\n").as_bytes(), 16))
+    }
+
     /// Reads the weights, for `slots` utterances at a time.
     ///
     /// # Errors
     /// Whatever is wrong with the weights.
     pub fn load(&self, slots: usize, console: &Console) -> Result<Box<dyn Speaker>> {
-        let begun = Instant::now();
-        let cpu = Cpu::new(self.settings.threads)?;
-        let options = Options { slots, activations: self.settings.activations.wanted(), ..Options::default() };
-        let speaker = models::load(&self.checkpoint, cpu, &options)?;
-        if self.settings.device == Device::Auto {
-            console.note(format_args!("device: {}", speaker.device()));
-        }
-        console.detail(1, format_args!("loaded in {:.1} s", begun.elapsed().as_secs_f64()));
-        Ok(speaker)
+        let _ = (slots, console, Instant::now(), &self.settings);
+        Err(Error::new("no model can be loaded yet"))
     }
+}
+
+/// A line for every file directly in `folder`, which may be missing.
+fn list(folder: &Path, files: &mut Vec<String>) -> io::Result<()> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        // Links of a hub snapshot are followed to what they stand for.
+        let data = fs::metadata(&path)?;
+        if data.is_file() {
+            let changed = data.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            files.push(format!("{name} {} {changed}", data.len()));
+        }
+    }
+    Ok(())
 }

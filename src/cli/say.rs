@@ -18,7 +18,6 @@ use super::voice::{VoiceArgs, known_voice};
 use super::{Outcome, input, open, script, seed};
 use crate::audio::pcm::Format;
 use crate::audio::pipe::{Container, Reader};
-use crate::audio::play::Player;
 use crate::audio::wav;
 use crate::engine::Flow;
 use crate::error::{Error, Result};
@@ -278,23 +277,15 @@ impl Say {
         if !self.play && *target != Target::Nowhere {
             return Ok(outlet);
         }
-        match Player::open(rate) {
-            Ok(player) => Ok(outlet.with_player(player)),
-            // The file is worth having although nothing is heard.
-            Err(error) if *target != Target::Nowhere => {
-                console.warn(format_args!("not played: {error}"));
-                Ok(outlet)
-            }
-            Err(error) if error.cure().is_none() => Err(error.hint("write a file with `-o FILE`")),
-            Err(error) => Err(error),
-        }
+        Err(Error::new("this build cannot play aloud").hint("write a file with `-o FILE`"))
     }
 }
 
 /// Says which share of a text was cut short.
 fn report_cuts(told: &Told, utterances: usize, console: &Console) {
     if told.cuts > 0 {
-        let which = if utterances == 1 { "the speech".to_owned() } else { format!("{} of {utterances} utterances", told.cuts) };
+        let which =
+            if utterances == 1 { "the speech".to_owned() } else { format!("{} of {utterances} utterances", told.cuts) };
         console.warn(format_args!("{which} reached the longest length and was cut (stop: {})", told.stop.name()));
     }
 }

@@ -169,7 +169,7 @@ impl Settings {
         };
         let device = match (machine.device, below("RTTS_DEVICE", "device", file.device.clone())) {
             (Some(device), _) => device,
-            (None, Some((text, at))) => text.parse().map_err(|why| wrong(&text, &at, &why))?,
+            (None, Some((text, at))) => text.parse().map_err(|why: String| wrong(&text, &at, &why))?,
             (None, None) => Device::default(),
         };
         let lower = below("RTTS_ACTIVATIONS", "activations", file.activations.clone());
@@ -198,7 +198,7 @@ fn read(path: &Path, required: bool) -> Result<File> {
         Err(e) => return Err(Error::io("cannot read", path, &e)),
     };
     toml::from_str(&text).map_err(|e| {
-        let line = e.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
+        let line = e.span().map_or(1, |span| 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count());
         Error::new(format!("`{}`, line {line}: {}", path.display(), e.message().trim()))
             .hint("the keys are model, voice, device, activations and threads")
     })

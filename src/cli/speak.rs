@@ -141,11 +141,7 @@ pub fn speak(
     engine::run(speaker, &mut feed, slots, &mut |event| handle(&state, event, on))
 }
 
-fn handle(
-    state: &RefCell<State>,
-    event: engine::Event,
-    on: &mut dyn FnMut(Event<'_>) -> Result<Flow>,
-) -> Result<Flow> {
+fn handle(state: &RefCell<State>, event: engine::Event, on: &mut dyn FnMut(Event<'_>) -> Result<Flow>) -> Result<Flow> {
     let request = match &event {
         engine::Event::Started { id }
         | engine::Event::Audio { id, .. }

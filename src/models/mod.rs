@@ -68,6 +68,10 @@ pub trait Speaker: Send {
     fn sample_rate(&self) -> u32;
     /// Names of the checkpoint's speakers; the first is the default.
     fn voices(&self) -> &[String];
+    /// One line for people: the device and how it computes.
+    fn device(&self) -> String;
+    /// Characters that one utterance should hold at most; longer text is better split.
+    fn longest_text(&self) -> usize;
     /// How many slots there are.
     fn slots(&self) -> usize;
     /// Checks an utterance (voice, text, style, length against the context) without touching a slot.

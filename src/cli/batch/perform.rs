@@ -9,13 +9,12 @@ use serde::Serialize;
 use super::Batch;
 use super::manifest::{Entry, Manifest};
 use super::plan::Task;
-use crate::audio::fade::samples_in;
 use crate::cli::console::Console;
 use crate::cli::interrupt::Interrupt;
 use crate::cli::outlet::Outlet;
 use crate::cli::progress::Progress;
 use crate::cli::say::rtf;
-use crate::cli::speak::{Event, Script, Told, speak};
+use crate::cli::speak::{Event, Told, speak};
 use crate::cli::{Outcome, script};
 use crate::engine::Flow;
 use crate::error::{Error, Result};
@@ -117,7 +116,15 @@ impl Run<'_> {
         })
     }
 
-    fn summary(&self, done: usize, failed: usize, left: usize, seconds: f64, wall: Duration, device: &str) -> Result<()> {
+    fn summary(
+        &self,
+        done: usize,
+        failed: usize,
+        left: usize,
+        seconds: f64,
+        wall: Duration,
+        device: &str,
+    ) -> Result<()> {
         if self.console.json() {
             let (skipped, rtf) = (self.skipped, (seconds > 0.0).then(|| rtf(wall, seconds)));
             let wall = wall.as_secs_f64();
@@ -188,7 +195,9 @@ impl Work<'_, '_> {
         self.samples += told.samples;
         if told.cuts > 0 {
             let stop = told.stop.name();
-            self.run.console.warn(format_args!("line {}: reached the longest length and was cut (stop: {stop})", task.n));
+            self.run
+                .console
+                .warn(format_args!("line {}: reached the longest length and was cut (stop: {stop})", task.n));
         }
         let mut entry = entry(&task);
         entry.seconds = Some(rounded(seconds));
