@@ -17,6 +17,8 @@ pub mod dot;
 pub mod e2m1;
 pub mod e4m3;
 pub mod mma;
+#[cfg(test)]
+mod properties;
 pub mod quantize;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
