@@ -1,0 +1,44 @@
+//! What every backend must do, operation by operation, against plain f64 code, and what it must keep: a row's result
+//! does not depend on the other rows, a stream's not on how it is cut, a slot's not on other slots.
+//!
+//! A backend's test file says `conformance::suite!(make)`, with `make() -> Backend<C>`.
+
+#![allow(clippy::unwrap_used, dead_code)]
+
+pub mod attention;
+pub mod convolution;
+pub mod linear;
+pub mod rows;
+pub mod sampling;
+pub mod support;
+
+/// A backend under test.
+pub struct Backend<C> {
+    /// It.
+    pub compute: C,
+    /// How far results may be from the exact ones, relative to the size of what was summed. About 1e-6 for f32, and more
+    /// for a backend that stores activations in fewer bits.
+    pub tolerance: f64,
+}
+
+/// Makes a test of every check.
+macro_rules! suite {
+    ($make:ident) => {
+        conformance::suite!($make:
+            linear { plain, nvfp4, stacked, columns, fp4, fp4_with_different_scales, rows_do_not_depend_on_each_other, faults },
+            rows { embed, layer_norm, rope, silu_mul, gelu, elu, add, scale, unfold, gather, read_and_write },
+            attention { exact, windows, chunks, slots, long, order },
+            convolution { convolves, depthwise, transposed, chunks, slots, quantised },
+            sampling { greedy, replays, distribution },
+        );
+    };
+    ($make:ident: $($area:ident { $($check:ident),* $(,)? }),* $(,)?) => {
+        $(mod $area {
+            $(#[test]
+            fn $check() {
+                crate::conformance::$area::$check(&super::$make());
+            })*
+        })*
+    };
+}
+pub(crate) use suite;
