@@ -4,6 +4,7 @@
 //! written in a small set of operations ([`compute`]), and codecs turn what comes out into samples ([`codecs`]).
 
 pub mod audio;
+pub mod builtin;
 pub mod bytes;
 pub mod checkpoint;
 pub mod cli;

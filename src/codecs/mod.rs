@@ -1,1 +1,3 @@
 //! Codes or latents to samples, whole and streaming.
+
+pub mod mimi;

@@ -1,8 +1,42 @@
 //! The models, each written once against [`crate::compute`], and what the engine asks of one.
 
-use crate::error::Result;
+use crate::checkpoint::{Checkpoint, Layout};
+use crate::compute::{Activations, Compute};
+use crate::error::{Error, Result};
 
 pub mod tinyaya;
+
+/// How a model is loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How many utterances can be under way at once.
+    pub slots: usize,
+    /// How NVFP4 linears take their input; `None` = as the device does it best.
+    pub activations: Option<Activations>,
+    /// Codec frames decoded at a time once speech is under way. More is faster, fewer is sooner; the samples are the same.
+    pub codec_chunk: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { slots: 1, activations: None, codec_chunk: 4 }
+    }
+}
+
+/// Loads whatever model the checkpoint holds onto a device.
+///
+/// # Errors
+/// Everything that is wrong with the checkpoint, and what the device can refuse.
+pub fn load<C: Compute>(checkpoint: &Checkpoint, compute: C, options: &Options) -> Result<Box<dyn Speaker>> {
+    match checkpoint.layout() {
+        Layout::TinyAya => Ok(Box::new(tinyaya::TinyAya::load(checkpoint, compute, options)?)),
+        Layout::VoxCpm2 => Err(Error::new(format!(
+            "`{}` is a VoxCPM2 checkpoint, which this version recognises but does not speak yet",
+            checkpoint.origin()
+        ))
+        .hint("`rtts info` explains what it holds; take a TinyAya checkpoint to speak")),
+    }
+}
 
 /// What to say and how. Fields left `None` take the model's own default.
 #[derive(Clone, Debug, Default)]
