@@ -53,7 +53,7 @@ impl Config {
         only_size(json, "num_residual_layers", 1)?;
         for (key, only) in [("pad_mode", "constant"), ("hidden_act", "gelu")] {
             if let Some(found) = json.opt_str(key)?.filter(|found| *found != only) {
-                return Err(unsupported(json, key, &found, only));
+                return Err(unsupported(json, key, found, only));
             }
         }
         if let Some(part) = json.opt_f32("trim_right_ratio")?.filter(|part| *part != 1.0) {
@@ -61,7 +61,7 @@ impl Config {
         }
         let size = |key: &str| match json.usize(key)? {
             value @ 1..=1_048_576 => Ok(value),
-            value => Err(json.wrong(key, format!("{value} is not a plausible size"))),
+            value => Err(json.wrong(key, format!("is {value}, which is not a plausible size"))),
         };
         let or = |key: &str, default: usize| match json.value(key) {
             Some(_) => size(key),
@@ -71,28 +71,32 @@ impl Config {
         let heads = size("num_attention_heads")?;
         let head_dim = or("head_dim", hidden / heads)?;
         if or("num_key_value_heads", heads)? != heads {
-            return Err(json.wrong("num_key_value_heads", "grouped heads are not supported in the codec"));
+            return Err(
+                json.wrong("num_key_value_heads", "differs from num_attention_heads, which the codec does not support")
+            );
         }
         if head_dim % 2 != 0 {
-            return Err(json.wrong("head_dim", format!("{head_dim} is odd, so its elements can't be rotated in pairs")));
+            return Err(json.wrong("head_dim", format!("is {head_dim}, but only an even size can be rotated in pairs")));
         }
         if or("upsample_groups", hidden)? != hidden {
-            return Err(json.wrong("upsample_groups", "only a depthwise upsampling is supported"));
+            return Err(
+                json.wrong("upsample_groups", "differs from hidden_size, but only a depthwise upsampling is supported")
+            );
         }
         let ratios = json.opt_usizes("upsampling_ratios")?.unwrap_or_else(|| vec![8, 6, 5, 4]);
         if ratios.is_empty() || ratios.len() > 16 || ratios.iter().any(|r| !(1..=64).contains(r)) {
-            return Err(json.wrong("upsampling_ratios", "implausible strides"));
+            return Err(json.wrong("upsampling_ratios", "holds implausible strides"));
         }
         let sample_rate = size("sampling_rate")?;
         let frame_rate = f64::from(json.f32("frame_rate")?);
         let per_frame = sample_rate as f64 / (ratios.iter().product::<usize>() as f64 * frame_rate);
         if !(per_frame.fract() == 0.0 && (1.0..=16.0).contains(&per_frame)) {
-            return Err(json.wrong("frame_rate", "it does not follow from sampling_rate and upsampling_ratios"));
+            return Err(json.wrong("frame_rate", "does not follow from sampling_rate and upsampling_ratios"));
         }
         let filters = size("num_filters")?;
         let compress = or("compress", 2)?;
         if filters % compress != 0 {
-            return Err(json.wrong("compress", format!("it does not divide num_filters {filters}")));
+            return Err(json.wrong("compress", format!("does not divide num_filters {filters}")));
         }
         let rope_theta = match json.object("rope_parameters")? {
             Some(object) => object.f32("rope_theta")?,
@@ -100,10 +104,10 @@ impl Config {
         };
         let eps = json.opt_f32("norm_eps")?.unwrap_or(1e-5);
         if rope_theta <= 1.0 || eps <= 0.0 {
-            return Err(json.wrong("rope_theta", "it must be above one, and norm_eps above zero"));
+            return Err(json.wrong("rope_theta", "must be above one, and `norm_eps` above zero"));
         }
         Ok(Self {
-            sample_rate: u32::try_from(sample_rate).map_err(|_| json.wrong("sampling_rate", "implausible"))?,
+            sample_rate: u32::try_from(sample_rate).map_err(|_| json.wrong("sampling_rate", "is implausible"))?,
             hidden,
             codebook: size("codebook_size")?,
             code_dim: size("codebook_dim")?,
@@ -129,7 +133,7 @@ impl Config {
 }
 
 fn unsupported(json: &Json, key: &str, value: &str, only: &str) -> Error {
-    json.wrong(key, format!("`{value}` is not supported, only `{only}`"))
+    json.wrong(key, format!("is `{value}`, but only `{only}` is supported"))
 }
 
 fn only_bool(json: &Json, key: &str, only: bool) -> Result<()> {

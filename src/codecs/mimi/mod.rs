@@ -176,7 +176,7 @@ impl<C: Compute> Mimi<C> {
             return Ok(vec![Vec::new(); chunks.len()]);
         }
         self.quantizer(compute, chunks)?;
-        let steps = self.to_steps(compute, &rows)?;
+        let steps = self.upsampled_steps(compute, &rows)?;
         for index in 0..self.layers.len() {
             self.layer(compute, index, &steps)?;
         }
@@ -213,7 +213,7 @@ impl<C: Compute> Mimi<C> {
     }
 
     /// z at the frame rate to u `[steps, H]` at the transformer's, both in work[0].
-    fn to_steps(&mut self, compute: &C, rows: &Rows) -> Result<Rows> {
+    fn upsampled_steps(&mut self, compute: &C, rows: &Rows) -> Result<Rows> {
         let [z, u, ..] = &mut self.work;
         let factor = self.config.upsample;
         compute.depthwise(&self.upsample, factor, &mut self.upsample_carry, z, rows, u)?;

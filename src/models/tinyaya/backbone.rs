@@ -57,6 +57,7 @@ struct Work<C: Compute> {
     gated: C::Buffer,     // [R, I]
     delta: C::Buffer,     // [R, H]
     last: C::Buffer,      // [B, H] residual of the rows that predict
+    hidden: C::Buffer,    // [B, H] f, the last norm's output
 }
 
 /// What the heads say about the rows that predict.
@@ -65,8 +66,6 @@ pub struct Heads<C: Compute> {
     pub logits: C::Buffer,
     /// A row each: above zero, the utterance ends.
     pub stop: Vec<f32>,
-    /// f, the last norm's output. `[B, H]`
-    pub hidden: C::Buffer,
 }
 
 impl<C: Compute> Backbone<C> {
@@ -120,6 +119,7 @@ impl<C: Compute> Backbone<C> {
                 gated: compute.buffer(),
                 delta: compute.buffer(),
                 last: compute.buffer(),
+                hidden: compute.buffer(),
             },
             config,
         })
@@ -143,6 +143,12 @@ impl<C: Compute> Backbone<C> {
             self.layer(compute, index, rows)?;
         }
         self.heads(compute, rows)
+    }
+
+    /// f of the rows that predicted in the last call. `[B, H]`
+    #[cfg(test)]
+    pub fn hidden(&self) -> &C::Buffer {
+        &self.work.hidden
     }
 
     fn layer(&mut self, compute: &C, index: usize, rows: &Rows) -> Result<()> {
@@ -177,23 +183,23 @@ impl<C: Compute> Backbone<C> {
                 end - 1
             })
             .collect();
-        let Work { x, h, delta, last, .. } = &mut self.work;
+        let Work { x, h, delta, last, hidden, .. } = &mut self.work;
         let width = self.config.hidden;
-        let (mut hidden, mut logits) = (compute.buffer(), compute.buffer());
+        let mut logits = compute.buffer();
         compute.gather(x, &predicting, last)?;
-        compute.layer_norm(last, &self.norm, None, self.config.eps, &mut hidden)?;
+        compute.layer_norm(last, &self.norm, None, self.config.eps, hidden)?;
 
-        compute.linear(&self.head, View { buffer: &hidden, at: 0, width }, &mut logits)?;
+        compute.linear(&self.head, View { buffer: hidden, at: 0, width }, &mut logits)?;
         if self.config.logit_scale != 1.0 {
             compute.scale(&mut logits, self.config.logit_scale)?;
         }
 
-        compute.layer_norm(&hidden, &self.stop.gain, Some(&self.stop.bias), STOP_NORM_EPS, h)?;
+        compute.layer_norm(hidden, &self.stop.gain, Some(&self.stop.bias), STOP_NORM_EPS, h)?;
         compute.linear(&self.stop.inner, View { buffer: h, at: 0, width }, delta)?;
         compute.gelu(delta)?;
         let mut stop = compute.buffer();
         compute.linear(&self.stop.outer, View { buffer: delta, at: 0, width: self.stop.width }, &mut stop)?;
-        Ok(Heads { logits, stop: compute.read(&stop)?, hidden })
+        Ok(Heads { logits, stop: compute.read(&stop)? })
     }
 }
 

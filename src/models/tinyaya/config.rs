@@ -101,10 +101,10 @@ impl Config {
         refuse(json, "use_parallel_block", false)?;
         refuse(json, "use_gated_activation", false)?;
         if let Some(act) = json.opt_str("hidden_act")?.filter(|act| *act != "silu") {
-            return Err(unsupported(json, "hidden_act", &act, "silu"));
+            return Err(unsupported(json, "hidden_act", act, "silu"));
         }
         if let Some(kind) = json.opt_str("position_embedding_type")?.filter(|kind| *kind != "rope_gptj") {
-            return Err(unsupported(json, "position_embedding_type", &kind, "rope_gptj"));
+            return Err(unsupported(json, "position_embedding_type", kind, "rope_gptj"));
         }
         if let Some(part) = json.opt_f32("rotary_pct")?.filter(|part| *part != 1.0) {
             return Err(unsupported(json, "rotary_pct", &part.to_string(), "1.0"));
@@ -116,7 +116,7 @@ impl Config {
         if hidden % heads != 0 || heads % kv_heads != 0 || (hidden / heads) % 2 != 0 {
             return Err(json.wrong(
                 "num_attention_heads",
-                format!("{heads} heads and {kv_heads} key/value heads do not divide a hidden size of {hidden}"),
+                format!("is {heads}, which with {kv_heads} key/value heads does not divide a hidden size of {hidden}"),
             ));
         }
         let head_dim = hidden / heads;
@@ -126,15 +126,15 @@ impl Config {
         let eps = json.f32("layer_norm_eps")?;
         let logit_scale = json.opt_f32("logit_scale")?.unwrap_or(0.0625);
         if eps <= 0.0 || logit_scale <= 0.0 {
-            return Err(json.wrong("layer_norm_eps", "it and logit_scale must be above zero"));
+            return Err(json.wrong("layer_norm_eps", "and `logit_scale` must be above zero"));
         }
         let speakers = json.strings("speakers")?;
         if speakers.is_empty() || speakers.iter().any(String::is_empty) {
-            return Err(json.wrong("speakers", "at least one speaker is needed, none of them empty"));
+            return Err(json.wrong("speakers", "must name at least one speaker, none of them empty"));
         }
         let frame_rate = json.opt_f32("frame_rate_hz")?.unwrap_or(12.5);
         if frame_rate <= 0.0 {
-            return Err(json.wrong("frame_rate_hz", "it must be above zero"));
+            return Err(json.wrong("frame_rate_hz", "must be above zero"));
         }
         Ok(Self {
             hidden,
@@ -159,7 +159,7 @@ impl Config {
 
 /// A variant that is part of the file's format but not of this program.
 fn unsupported(json: &Json, key: &str, value: &str, only: &str) -> Error {
-    json.wrong(key, format!("`{value}` is not supported, only `{only}`"))
+    json.wrong(key, format!("is `{value}`, but only `{only}` is supported"))
 }
 
 fn refuse(json: &Json, key: &str, value: bool) -> Result<()> {
@@ -173,12 +173,12 @@ fn positive(json: &Json, key: &str) -> Result<usize> {
     // An upper bound keeps products of two sizes far from overflow.
     match json.usize(key)? {
         value @ 1..=16_777_216 => Ok(value),
-        value => Err(json.wrong(key, format!("{value} is not a plausible size"))),
+        value => Err(json.wrong(key, format!("is {value}, which is not a plausible size"))),
     }
 }
 
 fn id(json: &Json, key: &str) -> Result<u32> {
-    u32::try_from(json.usize(key)?).map_err(|_| json.wrong(key, "it is not a token id"))
+    u32::try_from(json.usize(key)?).map_err(|_| json.wrong(key, "is not a token id"))
 }
 
 /// `layer_types`, or a full layer after every `sliding_window_pattern - 1` sliding ones.
@@ -186,17 +186,17 @@ fn windows(json: &Json) -> Result<Vec<Option<usize>>> {
     let layers = positive(json, "num_hidden_layers")?;
     let window = positive(json, "sliding_window")?;
     if layers > 1024 {
-        return Err(json.wrong("num_hidden_layers", format!("{layers} is not a plausible number of layers")));
+        return Err(json.wrong("num_hidden_layers", format!("is {layers}, which is not a plausible number of layers")));
     }
     let Some(types) = json.opt_strings("layer_types")? else {
         let pattern = json.opt_usize("sliding_window_pattern")?.unwrap_or(4);
         if pattern == 0 {
-            return Err(json.wrong("sliding_window_pattern", "it must be above zero"));
+            return Err(json.wrong("sliding_window_pattern", "must be above zero"));
         }
         return Ok((1..=layers).map(|i| (i % pattern != 0).then_some(window)).collect());
     };
     if types.len() != layers {
-        return Err(json.wrong("layer_types", format!("{} entries for {layers} layers", types.len())));
+        return Err(json.wrong("layer_types", format!("has {} entries for {layers} layers", types.len())));
     }
     types
         .iter()
@@ -217,7 +217,7 @@ fn rope_theta(json: &Json) -> Result<f32> {
                 None => object.opt_str("type")?,
             };
             if let Some(kind) = kind.filter(|kind| *kind != "default") {
-                return Err(unsupported(json, key, &kind, "default"));
+                return Err(unsupported(json, key, kind, "default"));
             }
         }
     }
@@ -230,7 +230,7 @@ fn rope_theta(json: &Json) -> Result<f32> {
         None => json.f32("rope_theta")?,
     };
     if theta <= 1.0 {
-        return Err(json.wrong("rope_theta", format!("{theta} is not a plausible base")));
+        return Err(json.wrong("rope_theta", format!("is {theta}, which is not a plausible base")));
     }
     Ok(theta)
 }
@@ -263,7 +263,7 @@ pub(super) fn check_ids(json: &Json, ids: &AudioIds, last: Option<u32>) -> Resul
         return Err(json.wrong(
             "last_unit_id",
             format!(
-                "{last} does not fit first_unit_id {} with {} quantizers of {} codes: {expected} does",
+                "is {last}, but first_unit_id {} with {} quantizers of {} codes ends at {expected}",
                 ids.first_unit, ids.quantizers, ids.codebook
             ),
         ));
@@ -273,11 +273,11 @@ pub(super) fn check_ids(json: &Json, ids: &AudioIds, last: Option<u32>) -> Resul
         [("text_start_token_id", ids.text), ("audio_start_token_id", ids.audio), ("audio_end_token_id", ids.end)]
     {
         if id as usize >= vocabulary || units.contains(&(id as usize)) {
-            return Err(json.wrong(name, format!("{id} is outside the vocabulary or one of the audio units")));
+            return Err(json.wrong(name, format!("is {id}, outside the vocabulary or one of the audio units")));
         }
     }
     if expected >= vocabulary {
-        return Err(json.wrong("last_unit_id", format!("{expected} is outside the vocabulary of {vocabulary}")));
+        return Err(json.wrong("last_unit_id", format!("is {expected}, outside the vocabulary of {vocabulary}")));
     }
     Ok(())
 }

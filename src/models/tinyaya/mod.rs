@@ -117,7 +117,7 @@ impl<C: Compute> TinyAya<C> {
         let mut plan = (MAX_TOKENS, Stop::Length);
         if let Some(seconds) = utterance.max_seconds {
             let tokens = f64::from(seconds) * self.config.frame_rate * self.ids.quantizers as f64;
-            if !(tokens >= MIN_TOKENS as f64) {
+            if tokens.is_nan() || tokens < MIN_TOKENS as f64 {
                 return Err(Error::usage(format!("{seconds} seconds are shorter than one frame of audio"))
                     .hint("allow at least 0.08 seconds"));
             }

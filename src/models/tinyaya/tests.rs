@@ -102,15 +102,15 @@ fn prefill_matches_at_every_position() {
         // Position by position in slot 0, in two uneven pieces in slot 1: the same bytes, and near the reference.
         for (position, id) in ids.iter().enumerate() {
             let rows = Rows { segments: vec![Segment { slot: 0, start: position, len: 1 }] };
-            let heads = model.backbone.forward(&model.compute, &[*id], &rows).unwrap();
-            let hidden = model.compute.read(&heads.hidden).unwrap();
+            model.backbone.forward(&model.compute, &[*id], &rows).unwrap();
+            let hidden = model.compute.read(model.backbone.hidden()).unwrap();
             let error = difference(&hidden, &expected[position * width..][..width]);
             assert!(error < 1e-3, "{run}: position {position} is off by {error}");
         }
         let last = |model: &mut TinyAya<Cpu>, slot, start, ids: &[u32]| {
             let rows = Rows { segments: vec![Segment { slot, start, len: ids.len() }] };
-            let heads = model.backbone.forward(&model.compute, ids, &rows).unwrap();
-            model.compute.read(&heads.hidden).unwrap()
+            model.backbone.forward(&model.compute, ids, &rows).unwrap();
+            model.compute.read(model.backbone.hidden()).unwrap()
         };
         model.backbone.reset(&model.compute, 0).unwrap();
         let whole = last(&mut model, 0, 0, &ids);
