@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
+use crate::models::Step;
 
 /// Speaks as many steps as the text has characters; sample i of a step is the step's number. Text "?" is refused,
 /// "mute" ends at once without audio.
