@@ -5,5 +5,6 @@
 pub mod fade;
 pub mod pcm;
 pub mod pipe;
+pub mod play;
 pub mod resample;
 pub mod wav;
