@@ -7,7 +7,7 @@
 mod config;
 mod contract;
 mod detect;
-mod names;
+pub(crate) mod names;
 mod pointer;
 mod quantisation;
 mod safetensors;

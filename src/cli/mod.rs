@@ -10,6 +10,7 @@ pub mod completions;
 pub mod console;
 #[cfg(test)]
 pub mod fake;
+pub mod info;
 pub mod input;
 pub mod interrupt;
 pub mod joiner;
