@@ -329,8 +329,8 @@ mod tests {
     fn global_scales_are_what_the_exporters_compute() {
         assert_eq!(GlobalScale::multiply_for(2688.0), GlobalScale::Multiply(1.0));
         // Recorded from compressed-tensors; one division would give 2340.5715.
-        assert_eq!(GlobalScale::divide_for(1.148_437_5), GlobalScale::Divide(2340.571_3));
-        assert_ne!(SPAN / 1.148_437_5, 2340.571_3);
+        assert_eq!(GlobalScale::divide_for(1.148_437_5), GlobalScale::Divide(2_340.571_3));
+        assert_ne!(SPAN / 1.148_437_5, 2_340.571_3);
     }
 
     #[test]
