@@ -264,10 +264,16 @@ fn check(path: &Path, hash: &str, size: Option<u64>, name: &str, progress: &dyn 
     }
 }
 
+/// Whether anything of a repository is in the cache.
+pub fn is_cached(id: &str, hub: &Hub) -> bool {
+    let root = Place::new(hub, id).root;
+    root.exists() || root.is_symlink()
+}
+
 /// Takes a repository out of the cache, all its revisions; tells how many bytes that freed.
 pub fn remove(id: &str, hub: &Hub) -> Result<u64> {
     let place = Place::new(hub, id);
-    if !place.root.exists() && !place.root.is_symlink() {
+    if !is_cached(id, hub) {
         return Err(
             Error::new(format!("`{id}` is not in the cache `{}`", hub.cache.display())).hint("see `rtts models list`")
         );
