@@ -10,6 +10,7 @@ use super::console::Console;
 use super::settings::{Device, Settings};
 use crate::checkpoint::{Checkpoint, Layout, Source};
 use crate::error::{Error, Result};
+use crate::hub::{self, Hub};
 use crate::models::Speaker;
 
 /// A model whose files are known to be there, before any weight is read.
@@ -31,12 +32,25 @@ pub fn open(settings: Settings, offline: bool, console: &Console) -> Result<Open
         return Err(Error::new(format!("`--device {}`: this version has no CUDA backend yet", settings.device))
             .hint("leave --device out, or use `--device cpu`"));
     }
-    let name =
-        settings.model.clone().ok_or_else(|| Error::usage("no model is chosen").hint("name one with `-m FOLDER`"))?;
-    let folder = std::path::PathBuf::from(&name);
-    let _ = (offline, console);
+    let hub = Hub::from_env(offline)?;
+    let name = match &settings.model {
+        Some(name) => name.clone(),
+        None => last_pulled(&hub, console)?,
+    };
+    let folder = hub::resolve(&name, &hub, &console.download())?;
+    console.detail(1, format_args!("model `{name}` in `{}`", folder.display()));
     let checkpoint = Checkpoint::open(Source::Folder(folder.clone()))?;
     Ok(Opened { name, checkpoint, folder, settings })
+}
+
+fn last_pulled(hub: &Hub, console: &Console) -> Result<String> {
+    let name = hub::last_pulled(hub).ok_or_else(|| {
+        Error::usage("no model is chosen").hint(
+            "name one with `-m FOLDER` or `-m ORG/NAME` or in the variable `RTTS_MODEL`, or pull one with `rtts models pull`",
+        )
+    })?;
+    console.note(format_args!("model: `{name}`, the last one pulled"));
+    Ok(name)
 }
 
 impl Opened {
