@@ -9,9 +9,10 @@ use super::batch::plan::digest;
 use super::console::Console;
 use super::settings::{Device, Settings};
 use crate::checkpoint::{Checkpoint, Layout, Source};
+use crate::compute::cpu::Cpu;
 use crate::error::{Error, Result};
 use crate::hub::{self, Hub};
-use crate::models::Speaker;
+use crate::models::{self, Options, Speaker};
 
 /// A model whose files are known to be there, before any weight is read.
 pub struct Opened {
@@ -23,15 +24,24 @@ pub struct Opened {
     settings: Settings,
 }
 
-/// Finds the model that `settings` ask for, downloading what is missing.
+/// Finds the model that `settings` ask for, to be run.
 ///
 /// # Errors
-/// No model chosen, or one that cannot be found or read.
+/// As [`find`], and a device that there is not.
 pub fn open(settings: Settings, offline: bool, console: &Console) -> Result<Opened> {
+    // Before gigabytes are downloaded for it.
     if let Device::Cuda(_) = settings.device {
         return Err(Error::new(format!("`--device {}`: this version has no CUDA backend yet", settings.device))
             .hint("leave --device out, or use `--device cpu`"));
     }
+    find(settings, offline, console)
+}
+
+/// Finds the model that `settings` ask for, to be looked at, downloading what is missing.
+///
+/// # Errors
+/// No model chosen, or one that cannot be found or read.
+pub fn find(settings: Settings, offline: bool, console: &Console) -> Result<Opened> {
     let hub = Hub::from_env(offline)?;
     let name = match &settings.model {
         Some(name) => name.clone(),
@@ -84,8 +94,15 @@ impl Opened {
     /// # Errors
     /// Whatever is wrong with the weights.
     pub fn load(&self, slots: usize, console: &Console) -> Result<Box<dyn Speaker>> {
-        let _ = (slots, console, Instant::now(), &self.settings);
-        Err(Error::new("no model can be loaded yet"))
+        let begun = Instant::now();
+        let cpu = Cpu::new(self.settings.threads)?;
+        let options = Options { slots, activations: self.settings.activations.wanted(), ..Options::default() };
+        let speaker = models::load(&self.checkpoint, cpu, &options)?;
+        if self.settings.device == Device::Auto {
+            console.note(format_args!("device: {}", speaker.device()));
+        }
+        console.detail(1, format_args!("loaded in {:.1} s", begun.elapsed().as_secs_f64()));
+        Ok(speaker)
     }
 }
 
