@@ -9,6 +9,7 @@ pub mod clean;
 mod cut;
 pub mod decode;
 mod emoji;
+pub mod markers;
 mod sentences;
 pub mod split;
 
