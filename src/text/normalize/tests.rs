@@ -342,7 +342,7 @@ fn fragments() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
     fn normalising_twice_is_normalising_once(text in prop_oneof![4 => fragments(), 1 => any::<String>()]) {
