@@ -698,7 +698,7 @@ fn apply(damage: Damage, folder: &Path) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever is damaged: no panic, no absurd allocation, and either a load or an error that names a file.
     #[test]
