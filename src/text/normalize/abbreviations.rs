@@ -30,7 +30,7 @@ const SHORT: &[(&str, Place, &str)] = &[
     ("ch", Place::BeforeNumber, "chapter"), ("pp", Place::BeforeNumber, "pages"), ("p", Place::BeforeNumber, "page"),
     ("pg", Place::BeforeNumber, "page"), ("sec", Place::BeforeNumber, "section"), ("ext", Place::BeforeNumber, "extension"),
     ("ca", Place::BeforeNumber, "circa"), ("art", Place::BeforeNumber, "article"), ("fig", Place::BeforeNumber, "figure"),
-    ("eq", Place::BeforeNumber, "equation"), ("apt", Place::BeforeNumber, "apartment"), ("tel", Place::BeforeNumber, "telephone"),
+    ("eq", Place::BeforeNumber, "equation"), ("apt", Place::BeforeNumber, "apartment"), ("rm", Place::BeforeNumber, "room"), ("tel", Place::BeforeNumber, "telephone"),
     ("jan", Place::BeforeNumber, "January"), ("feb", Place::BeforeNumber, "February"), ("mar", Place::BeforeNumber, "March"),
     ("apr", Place::BeforeNumber, "April"), ("jun", Place::BeforeNumber, "June"), ("jul", Place::BeforeNumber, "July"),
     ("aug", Place::BeforeNumber, "August"), ("sep", Place::BeforeNumber, "September"), ("sept", Place::BeforeNumber, "September"),
@@ -39,7 +39,7 @@ const SHORT: &[(&str, Place, &str)] = &[
     ("dept", Place::Anywhere, "department"), ("inc", Place::Anywhere, "Incorporated"), ("ltd", Place::Anywhere, "Limited"),
     ("corp", Place::Anywhere, "Corporation"), ("co", Place::Anywhere, "Company"), ("bros", Place::Anywhere, "Brothers"),
     ("ave", Place::Anywhere, "Avenue"), ("blvd", Place::Anywhere, "Boulevard"), ("rd", Place::Anywhere, "Road"), ("hwy", Place::Anywhere, "Highway"),
-    ("govt", Place::Anywhere, "government"), ("misc", Place::Anywhere, "miscellaneous"), ("univ", Place::Anywhere, "University"),
+    ("govt", Place::Anywhere, "government"), ("temp", Place::Anywhere, "temperature"), ("misc", Place::Anywhere, "miscellaneous"), ("univ", Place::Anywhere, "University"),
     ("assn", Place::Anywhere, "Association"), ("tues", Place::Anywhere, "Tuesday"), ("thurs", Place::Anywhere, "Thursday"),
     ("wed", Place::BeforeNumber, "Wednesday"), ("mon", Place::BeforeNumber, "Monday"), ("tue", Place::BeforeNumber, "Tuesday"),
     ("thu", Place::BeforeNumber, "Thursday"), ("fri", Place::BeforeNumber, "Friday"), ("sat", Place::BeforeNumber, "Saturday"),
@@ -60,7 +60,7 @@ const SAINTS: &[&str] = &[
 
 /// One row of the table, and the two whose meaning hangs on their neighbours: `St.`, `Dr.`.
 pub(super) fn abbreviation(at: &At<'_>) -> Option<Said> {
-    if !at.starts_word() || at.prev() == Some('\'') {
+    if !at.starts_word() || at.prev().is_some_and(|c| matches!(c, '\'' | '/')) {
         return None;
     }
     if let Some((sign, words)) = SLASHED.iter().find(|(sign, _)| at.rest().starts_with(sign)) {
@@ -89,7 +89,11 @@ pub(super) fn abbreviation(at: &At<'_>) -> Option<Said> {
             let number = rest.trim_start_matches([' ', '#']).starts_with(|c: char| c.is_ascii_digit());
             let fits = match place {
                 Place::BeforeName => dot && capital_follows(rest),
-                Place::Title => (dot || word.starts_with(|c: char| c.is_ascii_uppercase())) && capital_follows(rest),
+                Place::Title => {
+                    let couple = rest.strip_prefix(" & ").or_else(|| rest.strip_prefix(" and "));
+                    let named = capital_follows(rest) || couple.is_some_and(|rest| rest.starts_with('M'));
+                    named && (dot || word.starts_with(|c: char| c.is_ascii_uppercase()))
+                }
                 Place::BeforeNumber => dot && number,
                 Place::Anywhere => dot,
                 Place::Bare => true,

@@ -29,7 +29,7 @@ const COMMON: &[&str] = &[
     "DOG", "DOT", "EAT", "END", "FAR", "FEW", "FLY", "FOR", "FUN", "GET", "GOD", "GOT", "HAD", "HAS", "HER", "HIM", "HIS", "HOT", "HOW", "ITS", "JOB", "KEY",
     "LAW", "LET", "LOT", "LOW", "MAN", "MAY", "MEN", "MOM", "NEW", "NOT", "NOW", "OFF", "OLD", "ONE", "OUR", "OUT", "OWN", "PAY", "PUT", "RED", "RUN", "SAD",
     "SAW", "SAY", "SEE", "SET", "SHE", "SIT", "SIX", "SUN", "TAX", "TEA", "TEN", "THE", "TOO", "TOP", "TRY", "TWO", "USE", "VAN", "WAR", "WAS", "WAY", "WET",
-    "WHO", "WHY", "WIN", "WON", "YES", "YET", "YOU",
+    "WHY", "WIN", "WON", "YES", "YET", "YOU",
 ];
 
 /// Consonants that may start an English word, besides single ones.

@@ -36,7 +36,10 @@ pub(super) fn figure(at: &At<'_>) -> Option<Said> {
     if apostrophe {
         return decade(&mut cursor).map(|words| Said { bytes: cursor.read(), words });
     }
-    let words = if sign.is_empty() || sign == "number " {
+    let words = if at.prev().is_some_and(fold::is_letter) {
+        // `B2B`, `i7`: part of a name, nothing is measured.
+        first_of(&[version], &mut cursor)
+    } else if sign.is_empty() || sign == "number " {
         unsigned(at, &mut cursor)
     } else {
         first_of(&[measured], &mut cursor)
@@ -131,6 +134,7 @@ fn simple_fraction(cursor: &mut Cursor<'_>, proper: bool) -> Option<String> {
     match (above, below) {
         (24, 7) => Some("twenty-four seven".to_owned()),
         (9, 11) => Some("nine eleven".to_owned()),
+        (50, 50) => Some("fifty-fifty".to_owned()),
         _ if named => {
             let part = match below {
                 2 => "half".to_owned(),
@@ -175,11 +179,17 @@ fn dimensions(cursor: &mut Cursor<'_>) -> Option<String> {
     })
 }
 
-/// `16:9`, `3:2`: what a colon joins and is no time of day.
+/// `16:9`, `1:2:3`: what colons join and is no time of day.
 fn ratio(cursor: &mut Cursor<'_>) -> Option<String> {
-    let first = cursor.number()?;
-    let second = cursor.eat(":").then(|| cursor.number())??;
-    (cursor.word_ends() && cursor.peek() != Some(':')).then(|| format!("{} to {}", first.words(), second.words()))
+    let mut parts = vec![cursor.number()?.words()];
+    let mut ahead = *cursor;
+    while ahead.eat(":")
+        && let Some(number) = ahead.number()
+    {
+        parts.push(number.words());
+        *cursor = ahead;
+    }
+    (parts.len() > 1 && cursor.word_ends()).then(|| parts.join(" to "))
 }
 
 /// A number or range with what it counts: `5%`, `3-5 km`, `10k`, `-3°`.
@@ -200,6 +210,10 @@ fn measured(cursor: &mut Cursor<'_>) -> Option<String> {
         return Some(format!("{words} percent"));
     }
     if let Some(name) = unit(cursor, one) {
+        // `6 ft. 2 in.`: the stop is part of the unit where no sentence ends.
+        if cursor.rest().starts_with(". ") && !super::sentence_ends(&cursor.rest()[1..]) {
+            cursor.eat(".");
+        }
         return Some(format!("{words} {name}"));
     }
     let mut scaled = *cursor;
@@ -248,26 +262,20 @@ pub(super) fn range(cursor: &mut Cursor<'_>) -> bool {
 /// ` million`, `m`, `bn` behind an amount of money.
 pub(super) fn magnitude(cursor: &mut Cursor<'_>) -> Option<&'static str> {
     const NAMES: [&str; 7] = ["hundred", "thousand", "million", "billion", "trillion", "lakh", "crore"];
-    let mut ahead = *cursor;
-    ahead.space();
-    if let Some(word) = ahead.letters()
-        && let Some(name) = NAMES.iter().find(|name| word.eq_ignore_ascii_case(name))
-        && ahead.word_ends()
-    {
-        *cursor = ahead;
-        return Some(name);
+    let mut word = *cursor;
+    word.space();
+    let name = word.letters().and_then(|word| NAMES.into_iter().find(|name| word.eq_ignore_ascii_case(name)));
+    if name.is_some() && word.word_ends() {
+        *cursor = word;
+        return name;
     }
     let mut ahead = *cursor;
     let name = match ahead.letters()? {
+        "k" | "K" => "thousand",
         "m" | "mn" | "M" => "million",
+        "b" | "bn" | "B" => "billion",
         "tn" | "T" => "trillion",
-        "b" | "bn" => "billion",
-        _ => {
-            let mut ahead = *cursor;
-            let name = short_scale(&mut ahead)?;
-            *cursor = ahead;
-            return Some(name);
-        }
+        _ => return None,
     };
     ahead.word_ends().then(|| {
         *cursor = ahead;
@@ -275,13 +283,16 @@ pub(super) fn magnitude(cursor: &mut Cursor<'_>) -> Option<&'static str> {
     })
 }
 
-/// `10k`, `5M`, `7B`, written against the number.
+/// `10k`, and `5M users`, `7B parameters`, but not `221B, Baker Street`: capitals only before what is counted.
 fn short_scale(cursor: &mut Cursor<'_>) -> Option<&'static str> {
     let mut ahead = *cursor;
-    let name = match ahead.letters()? {
-        "k" | "K" => "thousand",
-        "M" => "million",
-        "B" | "bn" => "billion",
+    let letters = ahead.letters()?;
+    let counted = ahead.rest().strip_prefix(' ').is_some_and(|next| next.starts_with(|c: char| c.is_ascii_lowercase()));
+    let name = match letters {
+        "k" => "thousand",
+        "M" if counted => "million",
+        "B" if counted => "billion",
+        "bn" => "billion",
         _ => return None,
     };
     ahead.word_ends().then(|| {
@@ -297,7 +308,7 @@ fn bare(at: &At<'_>, cursor: &mut Cursor<'_>) -> Option<String> {
         return Some(number.words());
     }
     let round = number.whole.ends_with("000");
-    if number.whole.len() >= CODE && !round {
+    if number.whole.len() >= CODE && !round || number.whole.len() > 2 && is_code(at) {
         return Some(spell(&number.whole));
     }
     let is_year = bare_year(&number).is_some() && !counts_things(at, cursor.rest());
@@ -321,6 +332,14 @@ fn counts_things(at: &At<'_>, rest: &str) -> bool {
     let noun = matches!(next.as_str(), "people" | "men" | "women" | "children")
         || next.len() > 3 && next.ends_with('s') && !next.ends_with("ss") && !NO_NOUN.contains(&next.as_str());
     noun && !YEAR_FOLLOWS.contains(&before.as_str())
+}
+
+/// The word before says that the digits are no quantity: `the code is 90210`.
+fn is_code(at: &At<'_>) -> bool {
+    const CODES: [&str; 6] = ["code", "zip", "zipcode", "pin", "password", "id"];
+    let prev = at.prev_word();
+    let before = if prev == "is" { super::last_word(at.before().trim_end().trim_end_matches(prev)) } else { prev };
+    CODES.contains(&before.to_ascii_lowercase().as_str())
 }
 
 /// A part of a version: leading zeros are read.

@@ -88,8 +88,8 @@ fn after_decomposition(c: char, out: &mut String) {
         'ŋ' => "ng",
         'Ŋ' => "Ng",
         // Signs that have words, see `signs` and `units`.
-        '–' | '×' | '÷' | '±' | '≤' | '≥' | '≠' | '≈' | '√' | '∞' | '°' | '§' | '©' | '€' | '£' | '¥' | '₹' | '¢'
-        | '₩' | '₽' => {
+        '–' | '‰' | '×' | '÷' | '±' | '≤' | '≥' | '≠' | '≈' | '√' | '∞' | '°' | '§' | '©' | '€' | '£' | '¥' | '₹'
+        | '¢' | '₩' | '₽' => {
             return out.push(c);
         }
         _ if is_letter(c) || c.is_numeric() => return out.push(c),

@@ -96,7 +96,7 @@ pub(super) fn spell(digits: &str) -> String {
 pub(super) fn plural(word: &str) -> String {
     match word.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'o'])) {
         Some(stem) => format!("{stem}ies"),
-        None if word.ends_with(['x', 's']) => format!("{word}es"),
+        None if word.ends_with(['x', 's']) || word.ends_with("ch") => format!("{word}es"),
         None => format!("{word}s"),
     }
 }
@@ -116,7 +116,7 @@ impl Number {
     pub(super) fn read(text: &str) -> Option<(Self, usize)> {
         let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
         let plain = digits(text);
-        let grouped = grouped_length(text).filter(|&length| length > plain);
+        let grouped = grouped_length(text).filter(|&length| length > plain).or_else(|| spaced_length(text));
         let length = grouped.unwrap_or(plain);
         let whole: String = text[..length].chars().filter(char::is_ascii_digit).collect();
         let decimals = text[length..].strip_prefix('.').map_or(0, digits);
@@ -162,6 +162,15 @@ fn grouped_length(text: &str) -> Option<usize> {
     let fits = (1..=3).contains(&first.len()) && last.len() == 3;
     let even = middle.iter().all(|group| group.len() == 3) || middle.iter().all(|group| group.len() == 2);
     (fits && even && !first.starts_with('0')).then_some(figures.len())
+}
+
+/// Length of a number with spaces between its thousands: `12 345 678`. Two groups at least, or it may be two numbers.
+fn spaced_length(text: &str) -> Option<usize> {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == ' ')).unwrap_or(text.len());
+    let mut groups = text[..end].trim_end().split(' ');
+    let first = groups.next().filter(|first| (1..=2).contains(&first.len()) && !first.starts_with('0'))?;
+    let rest: Vec<&str> = groups.collect();
+    (rest.len() > 1 && rest.iter().all(|group| group.len() == 3)).then(|| first.len() + 4 * rest.len())
 }
 
 #[cfg(test)]
@@ -215,6 +224,9 @@ mod tests {
         for (text, length, words) in [
             ("1,234 x", 5, "one thousand two hundred thirty-four"),
             ("12,34,567", 9, "twelve lakh"),
+            ("1 000 000 x", 9, "one million"),
+            ("1 800 555 0199", 1, "one"),
+            ("5 100", 1, "five"),
             ("1,23", 1, "one"),
             ("3.14.", 4, "three point one four"),
             (".5", 2, "point five"),

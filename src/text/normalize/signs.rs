@@ -23,6 +23,7 @@ pub(super) fn sign(at: &At<'_>) -> Option<Said> {
             let end = super::sentence_ends(&rest[run('.')..]);
             said(run('.'), if end { "." } else { "," })
         }
+        '.' if word_before && next.is_some_and(|c| c.is_ascii_digit()) => sign("point"),
         '.' if word_before && word_next => sign("."),
         ',' | '.' | ';' | ':' | '!' | '?' | ' ' => None,
         '-' if run('-') > 1 => said(run('-'), ","),
@@ -45,10 +46,12 @@ pub(super) fn sign(at: &At<'_>) -> Option<Said> {
         '^' if tail.starts_with('2') && !tail[1..].starts_with(|c: char| c.is_ascii_digit()) => said(2, "squared"),
         '^' if tail.starts_with('3') && !tail[1..].starts_with(|c: char| c.is_ascii_digit()) => said(2, "cubed"),
         '^' if word_next => sign("to the power of"),
-        '/' if word_before && word_next => sign("slash"),
+        '/' if figures && !spaced => sign("over"),
+        '/' if word_next => sign("slash"),
         '/' if spaced => sign(","),
         '\\' if word_before && word_next => sign("backslash"),
         '%' => sign("percent"),
+        '‰' => sign("per mille"),
         '°' => sign("degrees"),
         '×' => sign("times"),
         '÷' => sign("divided by"),

@@ -55,11 +55,16 @@ fn cardinals_decimals_and_signs() {
         ("~50 guests", "about fifty guests"),
         ("agent 007", "agent zero zero seven"),
         ("1000000 stars", "one million stars"),
+        ("the code is 90210", "the code is nine zero two one zero"),
+        ("ZIP code 02139", "Zip code zero two one three nine"),
+        ("B2B at 221B Baker Street", "B two B at two hundred twenty-one B Baker Street"),
         ("code 84729163", "code eight four seven two nine one six three"),
         ("mp3 and A4 and B12", "mp three and A four and B twelve"),
         ("a 5-year-old", "a five-year-old"),
         ("the F-16 and COVID-19", "the F-sixteen and Covid-nineteen"),
         ("50000", "fifty thousand"),
+        ("1 000 000 people", "one million people"),
+        ("H.264 and 802.11", "H point two hundred sixty-four and eight hundred two point one one"),
     ]);
 }
 
@@ -80,6 +85,11 @@ fn ordinals_fractions_ranges() {
         ("pages 12–15", "pages twelve to fifteen"),
         ("10 – 20 people", "ten to twenty people"),
         ("they won 3-2", "they won three to two"),
+        (
+            "a 50/50 chance, a grade of 3.9/4.0",
+            "a fifty-fifty chance, a grade of three point nine over four point zero",
+        ),
+        ("mix 1:2:3", "mix one to two to three"),
         ("a 16:9 screen", "a sixteen to nine screen"),
         ("a 1920x1080 image", "a one thousand nine hundred twenty by one thousand eighty image"),
         ("2x faster", "two times faster"),
@@ -152,6 +162,18 @@ fn dates() {
 }
 
 #[test]
+fn telephones() {
+    table(&[
+        ("call 555-1234", "call five five five, one two three four"),
+        ("(555) 123-4567", "five five five, one two three, four five six seven"),
+        ("+44 20 7946 0958", "plus four four, two zero, seven nine four six, zero nine five eight"),
+        ("1-800-555-0199", "one, eight zero zero, five five five, zero one nine nine"),
+        ("ISBN 978-3-16-148410-0", "I S B N nine seven eight, three, one six, one four eight four one zero, zero"),
+        ("555.123.4567", "five five five, one two three, four five six seven"),
+    ]);
+}
+
+#[test]
 fn money() {
     table(&[
         ("It costs $3.50.", "It costs three dollars and fifty cents."),
@@ -196,6 +218,10 @@ fn percent_and_units() {
         ("50 m²", "fifty square meters"),
         ("6 ft", "six feet"),
         ("5'11\"", "five feet eleven inches"),
+        ("6 ft. 2 in. tall", "six feet two inches tall"),
+        ("It is 5 km. Then we rest.", "It is five kilometers. Then we rest."),
+        ("1 tsp of salt", "one teaspoon of salt"),
+        ("a 4K video, 5M users", "a four K video, five million users"),
         ("250 ml", "two hundred fifty milliliters"),
         ("5 µm", "five micrometers"),
         ("10k users", "ten thousand users"),
@@ -209,6 +235,7 @@ fn percent_and_units() {
 fn abbreviations() {
     table(&[
         ("Dr. Smith met Mr. Jones.", "Doctor Smith met Mister Jones."),
+        ("Mr. & Mrs. Smith", "Mister and Missus Smith"),
         ("Mrs Brown and Ms. White", "Missus Brown and Miz White"),
         ("123 Main St. is closed", "one hundred twenty-three Main Street is closed"),
         ("He lives on Oak St.", "He lives on Oak Street."),
@@ -294,6 +321,8 @@ fn signs() {
         ("2 * 3", "two times three"),
         ("x² + y³", "x squared plus y cubed"),
         ("and/or", "and slash or"),
+        ("the file /etc/passwd", "the file slash et cetera slash passwd"),
+        ("3‰", "three per mille"),
         ("#1 in town", "number one in town"),
         ("C++", "C plus plus"),
         ("a < b", "a less than b"),

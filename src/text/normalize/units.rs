@@ -11,9 +11,10 @@ const UNITS: &[(&str, &str, &str)] = &[
     ("m^3", "cubic meter", ""), ("cm^3", "cubic centimeter", ""), ("km2", "square kilometer", ""), ("m2", "square meter", ""),
     ("m3", "cubic meter", ""), ("sq ft", "square foot", "square feet"), ("sq. ft.", "square foot", "square feet"), ("sq m", "square meter", ""),
     ("km", "kilometer", ""), ("cm", "centimeter", ""), ("mm", "millimeter", ""), ("μm", "micrometer", ""), ("um", "micrometer", ""),
-    ("nm", "nanometer", ""), ("m", "meter", ""), ("mi", "mile", ""), ("ft", "foot", "feet"), ("yd", "yard", ""), ("yds", "yard", ""),
+    ("nm", "nanometer", ""), ("m", "meter", ""), ("mi", "mile", ""), ("ft", "foot", "feet"), ("in.", "inch", ""), ("yd", "yard", ""), ("yds", "yard", ""),
     ("ha", "hectare", ""), ("l", "liter", ""), ("L", "liter", ""), ("ml", "milliliter", ""), ("mL", "milliliter", ""), ("cl", "centiliter", ""),
     ("dl", "deciliter", ""), ("gal", "gallon", ""), ("px", "pixel", ""), ("MP", "megapixel", ""),
+    ("tsp", "teaspoon", ""), ("tbsp", "tablespoon", ""),
     // masses
     ("kg", "kilogram", ""), ("mg", "milligram", ""), ("μg", "microgram", ""), ("mcg", "microgram", ""), ("g", "gram", ""),
     ("lbs", "pound", ""), ("lb", "pound", ""), ("oz", "ounce", ""),
