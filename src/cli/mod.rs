@@ -25,7 +25,6 @@ pub mod seed;
 pub mod settings;
 pub mod sound;
 pub mod speak;
-pub mod suggest;
 pub mod voice;
 pub mod voices;
 

@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use super::suggest::nearest;
 use crate::error::{Error, Result};
 use crate::models::Utterance;
+use crate::suggest::nearest;
 
 /// Voice and sampling.
 #[derive(Args, Clone, Debug, Default)]

@@ -253,8 +253,12 @@ fn check(path: &Path, hash: &str, size: Option<u64>, name: &str, progress: &dyn 
     if !matches!(hash.len(), 40 | 64) {
         return Ok(Verdict::Unknown);
     }
-    progress.begin(name, actual, 0);
-    let found = digest::of_file(path, hash, &|| progress.stopped());
+    progress.check(name, actual);
+    let read = |count| {
+        progress.advance(count);
+        !progress.stopped()
+    };
+    let found = digest::of_file(path, hash, &read);
     progress.end();
     match found {
         Ok(found) if found == hash => Ok(Verdict::Good),

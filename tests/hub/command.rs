@@ -63,8 +63,8 @@ fn the_life_of_a_model() {
 
     let (status, out, _) = run(&server, &["models", "path", MODEL, "--offline"]);
     assert_eq!((status, out.trim_end()), (0, snapshot.to_str().unwrap()));
-    let (status, out, _) = run(&server, &["models", "verify"]);
-    assert_eq!((status, out.as_str()), (0, "org/tiny: 5 files are right\n"));
+    let (status, out, err) = run(&server, &["models", "verify"]);
+    assert_eq!((status, out.as_str(), err.as_str()), (0, "org/tiny: 5 files are right\n", ""));
 
     let (status, _, err) = run(&server, &["models", "rm", MODEL]);
     assert_eq!(status, 2);
