@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Instant, UNIX_EPOCH};
 
 use super::batch::plan::digest;
 use super::console::Console;
 use super::settings::{Device, Settings};
+use crate::builtin;
 use crate::checkpoint::{Checkpoint, Layout, Source};
 use crate::compute::cpu::Cpu;
 use crate::error::{Error, Result};
@@ -20,7 +21,7 @@ pub struct Opened {
     pub name: String,
     /// Its files.
     pub checkpoint: Checkpoint,
-    folder: PathBuf,
+    source: Source,
     settings: Settings,
 }
 
@@ -40,27 +41,32 @@ pub fn open(settings: Settings, offline: bool, console: &Console) -> Result<Open
 /// Finds the model that `settings` ask for, to be looked at, downloading what is missing.
 ///
 /// # Errors
-/// No model chosen, or one that cannot be found or read.
+/// A model that cannot be found or read.
 pub fn find(settings: Settings, offline: bool, console: &Console) -> Result<Opened> {
     let hub = Hub::from_env(offline)?;
     let name = match &settings.model {
         Some(name) => name.clone(),
-        None => last_pulled(&hub, console)?,
+        None => default(&hub, console),
     };
-    let folder = hub::resolve(&name, &hub, &console.download())?;
-    console.detail(1, format_args!("model `{name}` in `{}`", folder.display()));
-    let checkpoint = Checkpoint::open(Source::Folder(folder.clone()))?;
-    Ok(Opened { name, checkpoint, folder, settings })
+    let source = if name == builtin::NAME {
+        builtin::source()
+    } else {
+        let folder = hub::resolve(&name, &hub, &console.download())?;
+        console.detail(1, format_args!("model `{name}` in `{}`", folder.display()));
+        Source::Folder(folder)
+    };
+    let checkpoint = Checkpoint::open(source.clone())?;
+    Ok(Opened { name, checkpoint, source, settings })
 }
 
-fn last_pulled(hub: &Hub, console: &Console) -> Result<String> {
-    let name = hub::last_pulled(hub).ok_or_else(|| {
-        Error::usage("no model is chosen").hint(
-            "name one with `-m FOLDER` or `-m ORG/NAME` or in the variable `RTTS_MODEL`, or pull one with `rtts models pull`",
-        )
-    })?;
-    console.note(format_args!("model: `{name}`, the last one pulled"));
-    Ok(name)
+/// The last pulled model, or the built-in voice.
+fn default(hub: &Hub, console: &Console) -> String {
+    if let Some(name) = hub::last_pulled(hub) {
+        console.note(format_args!("model: `{name}`, the last one pulled"));
+        return name;
+    }
+    console.note(format_args!("model: the built-in voice; `rtts models pull rumik` fetches a large one"));
+    builtin::NAME.into()
 }
 
 impl Opened {
@@ -82,7 +88,14 @@ impl Opened {
     /// A folder that cannot be read.
     pub fn fingerprint(&self) -> Result<String> {
         let mut files = Vec::new();
-        for folder in [self.folder.clone(), self.folder.join("codec")] {
+        let folder = match &self.source {
+            Source::Folder(folder) => folder,
+            Source::Embedded(embedded) => {
+                let contents: Vec<u8> = embedded.iter().flat_map(|(_, content)| content.iter().copied()).collect();
+                return Ok(digest(&contents, 16));
+            }
+        };
+        for folder in [folder.clone(), folder.join("codec")] {
             list(&folder, &mut files).map_err(|e| Error::io("cannot read", &folder, &e))?;
         }
         files.sort();
