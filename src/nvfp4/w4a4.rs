@@ -165,8 +165,11 @@ mod x86 {
         for g in (0..whole).step_by(GROUPS) {
             let at = g * (BLOCK / 2);
             let load = |from: &[u8]| -> __m256i {
-                // SAFETY: four groups, 32 bytes, begin at `at`.
-                unsafe { _mm256_loadu_si256(from.as_ptr().add(at).cast()) }
+                // SAFETY: four groups, 32 bytes, begin at `at`; of the next eight rows the address need not exist.
+                unsafe {
+                    _mm_prefetch::<_MM_HINT_T0>(from.as_ptr().wrapping_add(ROWS * from.len() + at).cast());
+                    _mm256_loadu_si256(from.as_ptr().add(at).cast())
+                }
             };
             // SAFETY: both hold the same number of bytes as a row of codes.
             let (even, odd) = unsafe {

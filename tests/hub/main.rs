@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cache;
-mod command;
 mod download;
 mod offline;
 mod refusals;

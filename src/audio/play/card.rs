@@ -77,10 +77,7 @@ impl Player {
                 }
             }
         }
-        Err(match refusal.kind() {
-            ErrorKind::UnsupportedConfig => no_card("the sound card takes no format that is known here"),
-            _ => no_card(&refusal.to_string()),
-        })
+        Err(no_card(&format!("the sound card takes no format that is known here ({refusal})")))
     }
 
     /// The outer error is final, the inner one leaves hope for another configuration.

@@ -5,7 +5,7 @@
 
 #[cfg(feature = "playback")]
 mod card;
-#[cfg(feature = "playback")]
+#[cfg(any(feature = "playback", test))]
 mod queue;
 #[cfg(not(feature = "playback"))]
 mod silent;

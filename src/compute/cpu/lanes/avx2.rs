@@ -3,6 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::Lanes;
+use crate::compute::cpu::linear::Medium;
 
 /// Lanes 0..8 and 8..16.
 #[derive(Clone, Copy)]
@@ -11,6 +12,14 @@ pub(in crate::compute::cpu) struct Avx2(__m256, __m256);
 // SAFETY (for every block below): the trait's contract, that is AVX2, FMA and F16C exist and the pointers may be read as far
 // as each function says. All loads are of the unaligned kind.
 impl Lanes for Avx2 {
+    type Tiles = Medium;
+
+    #[inline(always)]
+    unsafe fn fetch(at: *const u8) {
+        // SAFETY: a hint; the address need not be valid.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+
     #[inline(always)]
     unsafe fn zero() -> Self {
         // SAFETY: see above.
@@ -41,13 +50,7 @@ impl Lanes for Avx2 {
     #[inline(always)]
     unsafe fn bf16(from: *const u8) -> Self {
         // SAFETY: see above.
-        unsafe {
-            let half = |from: *const u8| {
-                let words = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
-                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(words))
-            };
-            Self(half(from), half(from.add(16)))
-        }
+        unsafe { Self(bf16(from), bf16(from.add(16))) }
     }
 
     #[inline(always)]
@@ -58,21 +61,12 @@ impl Lanes for Avx2 {
         }
     }
 
-    /// Each 32-bit lane shifts its nibble to the top: the sign lands where an f32 has it, the other three bits go down
-    /// to choose among the table's eight positive values.
     #[inline(always)]
     unsafe fn e2m1(from: *const u8, table: &[f32; 16]) -> Self {
         // SAFETY: see above.
         unsafe {
             let table = _mm256_loadu_ps(table.as_ptr());
-            let by = _mm256_set_epi32(0, 4, 8, 12, 16, 20, 24, 28);
-            let half = |from: *const u8| {
-                let codes = _mm256_sllv_epi32(_mm256_set1_epi32(from.cast::<i32>().read_unaligned()), by);
-                let size = _mm256_permutevar8x32_ps(table, _mm256_srli_epi32::<28>(codes));
-                let sign = _mm256_and_ps(_mm256_castsi256_ps(codes), _mm256_set1_ps(-0.0));
-                _mm256_xor_ps(size, sign)
-            };
-            Self(half(from), half(from.add(4)))
+            Self(e2m1(from, table), e2m1(from.add(4), table))
         }
     }
 
@@ -86,6 +80,36 @@ impl Lanes for Avx2 {
     unsafe fn sum(self) -> f32 {
         // SAFETY: see above.
         unsafe { sum8(_mm256_add_ps(self.0, self.1)) }
+    }
+}
+
+/// 8 bfloat16.
+///
+/// # Safety
+/// AVX2 must exist, and 16 bytes may be read.
+#[inline(always)]
+unsafe fn bf16(from: *const u8) -> __m256 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let words = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+        _mm256_castsi256_ps(_mm256_slli_epi32::<16>(words))
+    }
+}
+
+/// 8 codes and the table's 8 positive values. Each 32-bit lane shifts its nibble to the top: the sign lands where an f32
+/// has it, the other three bits go down to choose.
+///
+/// # Safety
+/// AVX2 must exist, and 4 bytes may be read.
+#[inline(always)]
+unsafe fn e2m1(from: *const u8, table: __m256) -> __m256 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let by = _mm256_set_epi32(0, 4, 8, 12, 16, 20, 24, 28);
+        let codes = _mm256_sllv_epi32(_mm256_set1_epi32(from.cast::<i32>().read_unaligned()), by);
+        let size = _mm256_permutevar8x32_ps(table, _mm256_srli_epi32::<28>(codes));
+        let sign = _mm256_and_ps(_mm256_castsi256_ps(codes), _mm256_set1_ps(-0.0));
+        _mm256_xor_ps(size, sign)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::Lanes;
+use crate::compute::cpu::linear::Large;
 
 /// One zmm register.
 #[derive(Clone, Copy)]
@@ -11,6 +12,14 @@ pub(in crate::compute::cpu) struct Avx512(__m512);
 // SAFETY (for every block below): the trait's contract, that is AVX-512 F, BW, DQ, VL and VBMI exist and the pointers may be
 // read as far as each function says. All loads are of the unaligned kind.
 impl Lanes for Avx512 {
+    type Tiles = Large;
+
+    #[inline(always)]
+    unsafe fn fetch(at: *const u8) {
+        // SAFETY: a hint; the address need not be valid.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+
     #[inline(always)]
     unsafe fn zero() -> Self {
         // SAFETY: see above.

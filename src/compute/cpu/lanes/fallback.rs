@@ -1,12 +1,18 @@
 //! Sixteen f32 as an array: for every machine, and the meaning of the other two.
 
 use super::{LANES, Lanes};
+use crate::compute::cpu::linear::Small;
 
 /// Sixteen scalars.
 #[derive(Clone, Copy)]
 pub(in crate::compute::cpu) struct Fallback([f32; LANES]);
 
 impl Lanes for Fallback {
+    type Tiles = Small;
+
+    #[inline(always)]
+    unsafe fn fetch(_: *const u8) {}
+
     #[inline(always)]
     unsafe fn zero() -> Self {
         Self([0.0; LANES])

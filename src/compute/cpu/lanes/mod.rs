@@ -4,6 +4,8 @@
 //! missing of the last 16 counts as zero. The partial sums are then added as a fixed tree: l with l + 8, l + 4, l + 2, l + 1.
 //! One 512-bit register, two of 256 bits or sixteen scalars all do exactly that, so their results are equal bit by bit.
 
+use super::linear::Tiles;
+
 pub(super) mod fallback;
 
 #[cfg(target_arch = "x86_64")]
@@ -20,6 +22,10 @@ pub(super) const LANES: usize = 16;
 /// Every function may only be called where the instruction set it is for exists, which `kernel!` sees to; loads and
 /// stores touch exactly what they say, at any alignment.
 pub(super) trait Lanes: Copy {
+    /// How many of them fit into the registers.
+    type Tiles: Tiles;
+    /// Asks for the cache line at an address that will soon be read; any address will do.
+    unsafe fn fetch(at: *const u8);
     /// All zero.
     unsafe fn zero() -> Self;
     /// One value in all.

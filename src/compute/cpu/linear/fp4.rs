@@ -1,72 +1,73 @@
-//! W4A4: weights and activations of 4 bits, summed exactly as the host model of the FP4 tensor-core instruction does.
-//!
-//! Per block of 16: the products of twice the values are integers, their sum is exact, and
-//! `d = fma(sum, scale_a * scale_b / 4, d)` rounds once, block after block. See [`crate::nvfp4`].
+//! W4A4: weights and activations of 4 bits, summed exactly as the host model of the FP4 tensor-core instruction does
+//! ([`crate::nvfp4::w4a4`]).
 
 use std::ops::Range;
 
+#[cfg(target_arch = "x86_64")]
+use super::fp4_avx512;
 use super::{Inputs, Output};
-use crate::compute::cpu::isa::kernel;
-use crate::compute::cpu::pool::Pool;
-use crate::nvfp4::{BLOCK, InputScale, Nvfp4Matrix, e2m1, e4m3, quantize};
+use crate::compute::cpu::isa::{Isa, Set};
+use crate::nvfp4::w4a4::{self, Input, Simd};
+use crate::nvfp4::{BLOCK, InputScale, Nvfp4Matrix, quantize};
+
+/// Bytes of weights that are met by all input rows before the next are read.
+const HELD: usize = 16 * 1024;
 
 /// Input rows quantised with one scale.
-pub(super) struct Quantised {
-    rows: usize,
-    k: usize,
-    /// `[R, K]`, twice the E2M1 values.
-    values: Vec<i8>,
-    /// `[R, K/16]`, a quarter of the E4M3 values.
-    scales: Vec<f32>,
+pub(super) enum Quantised {
+    /// For any machine, and for AVX2.
+    Rows(Simd, Vec<Input>),
+    /// For AVX-512 with VNNI.
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Vec<fp4_avx512::Input>),
 }
 
 impl Quantised {
-    pub(super) fn new(_pool: &Pool, x: &Inputs<'_>, scale: InputScale) -> Self {
-        let (rows, k) = (x.len(), x.k);
-        let mut all = Self { rows, k, values: vec![0; rows * k], scales: vec![0.0; rows * (k / BLOCK)] };
-        let (mut codes, mut scales) = (vec![0; k / 2], vec![0; k / BLOCK]);
-        for r in 0..rows {
-            quantize::activations(x.row(r), scale, &mut codes, &mut scales);
-            unpack(&codes, &mut all.values[r * k..(r + 1) * k]);
-            for (value, byte) in all.scales[r * (k / BLOCK)..].iter_mut().zip(&scales) {
-                *value = e4m3::decode(*byte) * 0.25;
+    pub(super) fn new(isa: Isa, x: &Inputs<'_>, scale: InputScale) -> Self {
+        match isa.set() {
+            Set::Fallback => Self::Rows(Simd::plain(), quantise(x, scale, Input::new)),
+            #[cfg(target_arch = "x86_64")]
+            // One row alone is not worth unpacking into memory.
+            Set::Avx512 if x.len() > 1 && is_x86_feature_detected!("avx512vnni") => {
+                Self::Avx512(quantise(x, scale, fp4_avx512::Input::new))
             }
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx512 | Set::Avx2 => Self::Rows(Simd::detected(), quantise(x, scale, Input::new)),
         }
-        all
     }
 }
 
-#[inline(always)]
-fn unpack(codes: &[u8], values: &mut [i8]) {
-    for (pair, byte) in values.as_chunks_mut::<2>().0.iter_mut().zip(codes) {
-        *pair = [e2m1::DOUBLED[usize::from(byte & 15)], e2m1::DOUBLED[usize::from(byte >> 4)]];
+fn quantise<T>(x: &Inputs<'_>, scale: InputScale, keep: impl Fn(&[u8], &[u8]) -> T) -> Vec<T> {
+    let (mut codes, mut scales) = (vec![0; x.k / 2], vec![0; x.k / BLOCK]);
+    let row = |r| {
+        quantize::activations(x.row(r), scale, &mut codes, &mut scales);
+        keep(&codes, &scales)
+    };
+    (0..x.len()).map(row).collect()
+}
+
+/// Outputs `range` for all rows; they exist, and no other thread has them.
+pub(super) fn outputs(w: &Nvfp4Matrix, x: &Quantised, range: Range<usize>, out: Output<'_>) {
+    match x {
+        // SAFETY: such a value is made only where the features were detected.
+        #[cfg(target_arch = "x86_64")]
+        Quantised::Avx512(inputs) => unsafe { fp4_avx512::outputs(w, inputs, range, out) },
+        Quantised::Rows(simd, inputs) => rows(*simd, w, inputs, range, out),
     }
 }
 
-kernel! {
-    /// Outputs `range` for all rows; they exist, and no other thread has them.
-    pub(super) fn outputs<L>(w: &Nvfp4Matrix, x: &Quantised, range: Range<usize>, out: Output<'_>) {
-        let blocks = x.k / BLOCK;
-        let mut values = vec![0i8; x.k];
-        let mut scales = vec![0f32; blocks];
-        for n in range {
-            unpack(&w.codes[n * (x.k / 2)..(n + 1) * (x.k / 2)], &mut values);
-            for (scale, byte) in scales.iter_mut().zip(&w.scales[n * blocks..(n + 1) * blocks]) {
-                *scale = e4m3::VALUES[usize::from(*byte)];
-            }
-            for r in 0..x.rows {
-                let inputs = x.values[r * x.k..(r + 1) * x.k].as_chunks::<BLOCK>().0;
-                let input_scales = &x.scales[r * blocks..(r + 1) * blocks];
-                let mut sum = 0f32;
-                for (b, weights) in values.as_chunks::<BLOCK>().0.iter().enumerate() {
-                    let mut exact = 0i32;
-                    for (weight, input) in weights.iter().zip(&inputs[b]) {
-                        exact += i32::from(*weight) * i32::from(*input);
-                    }
-                    sum = (exact as f32).mul_add(input_scales[b] * scales[b], sum);
-                }
+fn rows(simd: Simd, w: &Nvfp4Matrix, inputs: &[Input], range: Range<usize>, out: Output<'_>) {
+    let (codes, scales) = (w.k / 2, w.k / BLOCK);
+    let held = (HELD / codes.max(1)).max(1).next_multiple_of(BLOCK);
+    let mut sums = vec![0.0; held.min(range.len())];
+    for from in range.clone().step_by(held) {
+        let to = (from + held).min(range.end);
+        let sums = &mut sums[..to - from];
+        for (r, input) in inputs.iter().enumerate() {
+            w4a4::dots(simd, input, &w.codes[from * codes..to * codes], &w.scales[from * scales..to * scales], sums);
+            for (i, sum) in sums.iter().enumerate() {
                 // SAFETY: the place exists and is this thread's.
-                unsafe { out.put(r, n, sum) };
+                unsafe { out.put(r, from + i, *sum) };
             }
         }
     }

@@ -4,10 +4,14 @@
 //! plus its bias. Neither the tile nor the thread that computes an output changes a bit of it.
 
 mod fp4;
+#[cfg(target_arch = "x86_64")]
+mod fp4_avx512;
 mod readers;
 mod tile;
 
 use std::ops::Range;
+
+pub(super) use tile::{Large, Medium, Small, Tiles};
 
 use super::isa::Isa;
 use super::pool::{Pool, Shareable};
@@ -90,7 +94,7 @@ impl<'a> Inputs<'a> {
 
 /// Where a part's results go: output n of row r to `at[r * stride + n]`, as `sum * alpha + bias[n]`.
 #[derive(Clone, Copy)]
-pub(super) struct Output<'a> {
+pub(in crate::compute::cpu) struct Output<'a> {
     at: Shareable,
     stride: usize,
     alpha: Option<f32>,
@@ -181,7 +185,7 @@ impl Linear {
         if x.k != self.k || out.len() != x.len() * self.n {
             return Err(fault(format!("a linear of {} columns over rows of {}", self.k, x.k)));
         }
-        let quantised: Vec<_> = self.inputs.iter().map(|scale| fp4::Quantised::new(pool, x, *scale)).collect();
+        let quantised: Vec<_> = self.inputs.iter().map(|scale| fp4::Quantised::new(isa, x, *scale)).collect();
         let grains = self.n.div_ceil(GRAIN);
         let cost = x.len() * self.n * self.k;
         let tasks = (cost / TASK).clamp(1, pool.threads() * 4).min(grains.max(1));
@@ -220,7 +224,7 @@ impl Linear {
             },
             Weights::Nvfp4 { matrix, alpha } => tile::nvfp4(isa, matrix, x, range, out(Some(*alpha))),
             Weights::Fp4 { matrix, alpha, input } => {
-                fp4::outputs(isa, matrix, &quantised[*input], range, out(Some(*alpha)));
+                fp4::outputs(matrix, &quantised[*input], range, out(Some(*alpha)));
             }
         }
     }

@@ -5,24 +5,20 @@ use crate::matrix::PlainMatrix;
 use crate::nvfp4::{Nvfp4Matrix, e2m1, e4m3};
 
 /// Rows of weights that can be read 16 at a time.
-pub(super) trait Reader: Copy {
-    /// A place in the bytes: the beginning of one row.
-    type Row: Copy;
-    /// Row n.
-    ///
-    /// # Safety
-    /// The row must exist.
-    unsafe fn row(self, n: usize) -> Self::Row;
-    /// Columns `16 * group .. 16 * group + 16` of a row.
-    ///
-    /// # Safety
-    /// They must exist, and the contract of [`Lanes`] holds.
-    unsafe fn group<L: Lanes>(row: Self::Row, group: usize) -> L;
-    /// The `rest < 16` columns after the last whole group, then zeros.
-    ///
-    /// # Safety
-    /// As for [`Reader::group`].
-    unsafe fn rest<L: Lanes>(row: Self::Row, group: usize, rest: usize) -> L;
+///
+/// # Safety
+/// Of all functions but the last: row and columns must exist, and the contract of [`Lanes`] holds.
+pub(in crate::compute::cpu) trait Reader: Copy {
+    /// Columns may be left over after the last 16.
+    const RAGGED: bool;
+    /// The same matrix, beginning with row n.
+    unsafe fn from(self, n: usize) -> Self;
+    /// Columns `16 * group .. 16 * group + 16` of row i.
+    unsafe fn group<L: Lanes>(self, i: usize, group: usize) -> L;
+    /// The `rest < 16` columns of row i after the last whole group, then zeros.
+    unsafe fn rest<L: Lanes>(self, i: usize, group: usize, rest: usize) -> L;
+    /// Asks memory for a share of rows `N .. 2 N`: while N rows are read group by group, all of the next N.
+    unsafe fn fetch<L: Lanes, const N: usize>(self, group: usize);
 }
 
 macro_rules! plain {
@@ -41,32 +37,41 @@ macro_rules! plain {
         }
 
         impl Reader for $name {
-            type Row = *const u8;
+            const RAGGED: bool = true;
 
             #[inline(always)]
-            unsafe fn row(self, n: usize) -> *const u8 {
+            unsafe fn from(self, n: usize) -> Self {
                 // SAFETY: the row exists.
-                unsafe { self.base.add(n * self.stride) }
+                Self { base: unsafe { self.base.add(n * self.stride) }, ..self }
             }
 
             #[inline(always)]
-            unsafe fn group<L: Lanes>(row: *const u8, group: usize) -> L {
+            unsafe fn group<L: Lanes>(self, i: usize, group: usize) -> L {
                 // SAFETY: the columns exist.
                 unsafe {
-                    let $from = row.add(group * LANES * $size);
+                    let $from = self.base.add(i * self.stride + group * LANES * $size);
                     $load
                 }
             }
 
             #[inline(always)]
-            unsafe fn rest<L: Lanes>(row: *const u8, group: usize, rest: usize) -> L {
+            unsafe fn rest<L: Lanes>(self, i: usize, group: usize, rest: usize) -> L {
                 let mut bytes = [0u8; LANES * $size];
                 // SAFETY: the columns exist, and fewer than 16 of them fit.
                 unsafe {
-                    let from = row.add(group * LANES * $size);
+                    let from = self.base.add(i * self.stride + group * LANES * $size);
                     std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), rest * $size);
                     let $from = bytes.as_ptr();
                     $load
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn fetch<L: Lanes, const N: usize>(self, group: usize) {
+                let next = self.base.wrapping_add(N * self.stride + group * N * LANES * $size);
+                for line in 0..(N * LANES * $size).div_ceil(64) {
+                    // SAFETY: the contract of `Lanes`; any address will do.
+                    unsafe { L::fetch(next.wrapping_add(line * 64)) }
                 }
             }
         }
@@ -120,23 +125,32 @@ impl Nvfp4 {
 }
 
 impl Reader for Nvfp4 {
-    type Row = (*const u8, *const u8);
+    const RAGGED: bool = false;
 
     #[inline(always)]
-    unsafe fn row(self, n: usize) -> Self::Row {
+    unsafe fn from(self, n: usize) -> Self {
         // SAFETY: the row exists.
-        unsafe { (self.codes.add(n * (self.k / 2)), self.scales.add(n * (self.k / 16))) }
+        unsafe { Self { codes: self.codes.add(n * (self.k / 2)), scales: self.scales.add(n * (self.k / 16)), ..self } }
     }
 
     #[inline(always)]
-    unsafe fn group<L: Lanes>((codes, scales): Self::Row, group: usize) -> L {
+    unsafe fn group<L: Lanes>(self, i: usize, group: usize) -> L {
         // SAFETY: the columns exist; a byte is a valid index of the table.
-        unsafe { L::e2m1(codes.add(group * 8), &SCALED.0[usize::from(*scales.add(group))]) }
+        unsafe {
+            let scale = *self.scales.add(i * (self.k / 16) + group);
+            L::e2m1(self.codes.add(i * (self.k / 2) + group * 8), &SCALED.0[usize::from(scale)])
+        }
     }
 
     #[inline(always)]
-    unsafe fn rest<L: Lanes>(_: Self::Row, _: usize, _: usize) -> L {
-        // SAFETY: the contract of `Lanes`. K is a multiple of 16, so nothing is ever left over.
+    unsafe fn rest<L: Lanes>(self, _: usize, _: usize, _: usize) -> L {
+        // SAFETY: the contract of `Lanes`.
         unsafe { L::zero() }
+    }
+
+    #[inline(always)]
+    unsafe fn fetch<L: Lanes, const N: usize>(self, group: usize) {
+        // SAFETY: the contract of `Lanes`; any address will do.
+        unsafe { L::fetch(self.codes.wrapping_add(N * (self.k / 2) + group * N * 8)) }
     }
 }

@@ -40,43 +40,130 @@ kernel! {
 /// Weight rows are read from memory once for as many input rows as the cache holds.
 #[inline(always)]
 fn block<L: Lanes, W: Reader>(w: W, x: &Inputs<'_>, range: Range<usize>, out: Output<'_>) {
-    let held = (HELD / x.k.max(1)).max(4);
+    let held = (HELD / x.k.max(1)).max(8);
     for first in (0..x.len()).step_by(held) {
         let rows = first..(first + held).min(x.len());
-        let mut n = range.start;
-        while n + 4 <= range.end {
-            rows_of::<L, W, 4>(w, n, x, rows.clone(), out);
-            n += 4;
-        }
-        while n < range.end {
-            rows_of::<L, W, 1>(w, n, x, rows.clone(), out);
-            n += 1;
+        // SAFETY: `Linear::run` asks for existing outputs only, and gives each to one thread.
+        unsafe { L::Tiles::run::<L, W>(w, x, rows, range.clone(), out) }
+    }
+}
+
+/// The shapes of tiles that suit a register file. Each shape is code of its own, so there are no more than pay.
+pub(in crate::compute::cpu) trait Tiles {
+    /// Outputs `range` of input rows `rows`.
+    ///
+    /// # Safety
+    /// They exist, and their places in `out` belong to this thread.
+    unsafe fn run<L: Lanes, W: Reader>(w: W, x: &Inputs<'_>, rows: Range<usize>, range: Range<usize>, out: Output<'_>);
+}
+
+/// Room for 16 sums of 16 lanes and what feeds them.
+pub(in crate::compute::cpu) struct Large;
+/// Room for 6.
+pub(in crate::compute::cpu) struct Medium;
+/// Room for 4, and small code.
+pub(in crate::compute::cpu) struct Small;
+
+impl Tiles for Large {
+    #[inline(always)]
+    unsafe fn run<L: Lanes, W: Reader>(w: W, x: &Inputs<'_>, rows: Range<usize>, range: Range<usize>, out: Output<'_>) {
+        let whole = range.start + range.len() / 4 * 4;
+        // SAFETY: the caller's promise.
+        unsafe {
+            for n in (range.start..whole).step_by(4) {
+                let mut r = rows.start;
+                while r < rows.end {
+                    let size = share(rows.end - r, 4);
+                    match size {
+                        1 => tile::<L, W, 4, 1>(w, n, x, r, out),
+                        2 => tile::<L, W, 4, 2>(w, n, x, r, out),
+                        3 => tile::<L, W, 4, 3>(w, n, x, r, out),
+                        _ => tile::<L, W, 4, 4>(w, n, x, r, out),
+                    }
+                    r += size;
+                }
+            }
+            singly::<L, W>(w, x, rows, whole..range.end, out);
         }
     }
 }
 
-#[inline(always)]
-fn rows_of<L: Lanes, W: Reader, const N: usize>(w: W, n: usize, x: &Inputs<'_>, rows: Range<usize>, out: Output<'_>) {
-    let mut r = rows.start;
-    while r < rows.end {
-        // SAFETY: `Linear::run` asks for existing outputs only, and gives each to one thread.
+impl Tiles for Medium {
+    #[inline(always)]
+    unsafe fn run<L: Lanes, W: Reader>(w: W, x: &Inputs<'_>, rows: Range<usize>, range: Range<usize>, out: Output<'_>) {
+        let step = if rows.len() == 1 { 4 } else { 2 };
+        let whole = range.start + range.len() / step * step;
+        // SAFETY: the caller's promise.
         unsafe {
-            match rows.end - r {
-                1 => tile::<L, W, N, 1>(w, n, x, r, out),
-                2 => tile::<L, W, N, 2>(w, n, x, r, out),
-                3 => tile::<L, W, N, 3>(w, n, x, r, out),
-                _ => tile::<L, W, N, 4>(w, n, x, r, out),
+            for n in (range.start..whole).step_by(step) {
+                if rows.len() == 1 {
+                    tile::<L, W, 4, 1>(w, n, x, rows.start, out);
+                    continue;
+                }
+                let mut r = rows.start;
+                while r < rows.end {
+                    // Of two and more, shares are of two or three.
+                    let size = share(rows.end - r, 3);
+                    match size {
+                        2 => tile::<L, W, 2, 2>(w, n, x, r, out),
+                        _ => tile::<L, W, 2, 3>(w, n, x, r, out),
+                    }
+                    r += size;
+                }
             }
+            singly::<L, W>(w, x, rows, whole..range.end, out);
         }
-        r += 4;
+    }
+}
+
+impl Tiles for Small {
+    #[inline(always)]
+    unsafe fn run<L: Lanes, W: Reader>(w: W, x: &Inputs<'_>, rows: Range<usize>, range: Range<usize>, out: Output<'_>) {
+        let whole = range.start + range.len() / 2 * 2;
+        // SAFETY: the caller's promise.
+        unsafe {
+            for n in (range.start..whole).step_by(2) {
+                for r in (rows.start..rows.end).step_by(2) {
+                    match rows.end - r {
+                        1 => tile::<L, W, 2, 1>(w, n, x, r, out),
+                        _ => tile::<L, W, 2, 2>(w, n, x, r, out),
+                    }
+                }
+            }
+            singly::<L, W>(w, x, rows, whole..range.end, out);
+        }
+    }
+}
+
+/// The first of about equal shares of at most `most`: 9 rows are 3 + 3 + 3, not 4 + 4 + 1.
+#[inline(always)]
+fn share(rows: usize, most: usize) -> usize {
+    rows.div_ceil(rows.div_ceil(most))
+}
+
+/// The few outputs that whole tiles leave over.
+///
+/// # Safety
+/// As for [`Tiles::run`].
+#[inline(always)]
+unsafe fn singly<L: Lanes, W: Reader>(w: W, x: &Inputs<'_>, rows: Range<usize>, range: Range<usize>, out: Output<'_>) {
+    for n in range {
+        for r in rows.clone() {
+            // SAFETY: the caller's promise.
+            unsafe { tile::<L, W, 1, 1>(w, n, x, r, out) }
+        }
     }
 }
 
 /// Weight rows `n .. n + N` times input rows `r .. r + R`.
 ///
+/// Plain loops over indices: a closure that the compiler decides not to inline would be compiled without the instruction
+/// set, and be a hundred times slower.
+///
 /// # Safety
 /// All of them exist, and so do the places in `out`, which belong to this thread.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)]
 unsafe fn tile<L: Lanes, W: Reader, const N: usize, const R: usize>(
     w: W,
     n: usize,
@@ -86,32 +173,41 @@ unsafe fn tile<L: Lanes, W: Reader, const N: usize, const R: usize>(
 ) {
     // SAFETY: the caller's promise; groups stay below K.
     unsafe {
-        let weights: [W::Row; N] = std::array::from_fn(|i| w.row(n + i));
-        let inputs: [*const f32; R] = std::array::from_fn(|i| x.row(r + i).as_ptr());
+        let w = w.from(n);
+        let mut inputs = [std::ptr::null(); R];
+        for j in 0..R {
+            inputs[j] = x.row(r + j).as_ptr();
+        }
         let mut sums = [[L::zero(); N]; R];
+        let mut values = [L::zero(); N];
         let (groups, rest) = (x.k / LANES, x.k % LANES);
         for group in 0..groups {
-            let values: [L; N] = std::array::from_fn(|i| W::group(weights[i], group));
-            for (input, sums) in inputs.iter().zip(&mut sums) {
-                let input = L::f32(input.add(group * LANES));
-                for (value, sum) in values.iter().zip(sums) {
-                    *sum = value.fma(input, *sum);
+            for i in 0..N {
+                values[i] = w.group(i, group);
+            }
+            w.fetch::<L, N>(group);
+            for j in 0..R {
+                let input = L::f32(inputs[j].add(group * LANES));
+                for i in 0..N {
+                    sums[j][i] = values[i].fma(input, sums[j][i]);
                 }
             }
         }
-        if rest > 0 {
-            let values: [L; N] = std::array::from_fn(|i| W::rest(weights[i], groups, rest));
-            for (j, sums) in sums.iter_mut().enumerate() {
+        if W::RAGGED && rest > 0 {
+            for i in 0..N {
+                values[i] = w.rest(i, groups, rest);
+            }
+            for j in 0..R {
                 let input = padded(&x.row(r + j)[groups * LANES..]);
                 let input = L::f32(input.as_ptr());
-                for (value, sum) in values.iter().zip(sums) {
-                    *sum = value.fma(input, *sum);
+                for i in 0..N {
+                    sums[j][i] = values[i].fma(input, sums[j][i]);
                 }
             }
         }
-        for (j, sums) in sums.into_iter().enumerate() {
-            for (i, sum) in sums.into_iter().enumerate() {
-                out.put(r + j, n + i, sum.sum());
+        for j in 0..R {
+            for i in 0..N {
+                out.put(r + j, n + i, sums[j][i].sum());
             }
         }
     }
