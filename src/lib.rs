@@ -16,4 +16,5 @@ pub mod hub;
 pub mod matrix;
 pub mod models;
 pub mod nvfp4;
+pub mod suggest;
 pub mod text;

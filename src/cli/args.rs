@@ -5,7 +5,7 @@
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use super::{batch, completions, man, say, voices};
+use super::{batch, completions, man, models, say, voices};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -110,6 +110,8 @@ pub enum Command {
     Batch(batch::Batch),
     /// List the speakers of a model
     Voices(voices::Voices),
+    /// Download, list, check and remove models
+    Models(models::Models),
     /// Print a completion script for a shell
     Completions(completions::Completions),
     /// Write the manual pages into a folder

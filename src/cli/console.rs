@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::args::{Global, When};
 use crate::error::{Error, Result};
+use crate::hub::Bars;
 
 /// What may be printed, and how.
 pub struct Console {
@@ -127,9 +128,28 @@ impl Console {
         &self.bars
     }
 
+    /// What shows a download.
+    pub fn download(&self) -> Bars {
+        Bars::new(Some(self.shows_bars), !self.quiet)
+    }
+
     /// Whether bars are drawn in place; if not, a long run says a plain line now and then.
     pub fn shows_bars(&self) -> bool {
         self.shows_bars
+    }
+
+    /// Asks for a yes; anything else is a no.
+    ///
+    /// # Errors
+    /// Where nobody is there to answer.
+    pub fn ask(&self, question: &str) -> Result<bool> {
+        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            return Err(Error::usage(format!("nobody is there to answer: {question}")).hint("say so with `--yes`"));
+        }
+        self.stderr_line(&format!("{question} [y/N]"));
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).map_err(|error| Error::new(format!("cannot read the answer: {error}")))?;
+        Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
     }
 
     fn paint(&self, text: &str, code: &str) -> String {

@@ -1,5 +1,5 @@
 //! A speaker without a model, for tests of what stands around one: a tone for every voice, as long as the text, with
-//! noise from the utterance's seed.
+//! noise from the utterance's seed. "unspeakable" in a text is refused beforehand, "silent" fails on the way.
 
 use crate::compute::random::{Purpose, uniform};
 use crate::error::{Error, Result};
@@ -17,6 +17,8 @@ pub struct FakeSpeaker {
     slots: Vec<Option<(Utterance, u32)>>,
     /// Called before every step with the number of steps so far.
     pub before_step: Box<dyn FnMut(usize) + Send>,
+    /// The step at which the device fails.
+    pub fail_at: Option<usize>,
     steps: usize,
 }
 
@@ -24,7 +26,7 @@ impl FakeSpeaker {
     /// All slots free.
     pub fn new(slots: usize) -> Self {
         let voices = ["Low", "High"].map(String::from).into();
-        Self { voices, slots: vec![None; slots], before_step: Box::new(|_| ()), steps: 0 }
+        Self { voices, slots: vec![None; slots], before_step: Box::new(|_| ()), fail_at: None, steps: 0 }
     }
 
     /// All audio of an utterance.
@@ -75,20 +77,21 @@ impl Speaker for FakeSpeaker {
     }
 
     fn admit(&mut self, slot: usize, utterance: &Utterance) -> Result<()> {
-        if utterance.text.contains("inadmissible") {
-            return Err(Error::new("the text is inadmissible"));
-        }
         self.slots[slot] = Some((utterance.clone(), 0));
         Ok(())
     }
 
     fn step(&mut self, live: &[usize]) -> Result<Vec<Step>> {
         (self.before_step)(self.steps);
+        if self.fail_at == Some(self.steps) {
+            return Err(Error::new("the device is gone"));
+        }
         self.steps += 1;
         let step = |&slot: &usize| {
             let (utterance, step) = self.slots[slot].as_mut().ok_or(Error::new("a free slot was stepped"))?;
             let (all, stop) = steps(utterance);
-            let audio = samples(utterance, *step);
+            let dumb = utterance.text.contains("silent");
+            let audio = if dumb { Vec::new() } else { samples(utterance, *step) };
             *step += 1;
             Ok(Step { audio, end: (*step >= all).then_some(stop) })
         };

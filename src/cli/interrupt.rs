@@ -41,6 +41,11 @@ impl Interrupt {
         self.at_once.store(self.asked(), Ordering::SeqCst);
     }
 
+    /// From now on a signal ends the process at once again.
+    pub fn release(&self) {
+        self.at_once.store(true, Ordering::SeqCst);
+    }
+
     /// Whether a signal came.
     pub fn asked(&self) -> bool {
         self.asked.load(Ordering::SeqCst)

@@ -1,7 +1,8 @@
 //! Pieces generated side by side become one stream in order: the first unfinished piece flows through, later ones wait.
 //!
-//! The model's samples are never changed. Where a piece was cut, a fade follows it: its last milliseconds, mirrored and
-//! fading to silence, so that the cut does not click.
+//! The model's samples are never changed, and a single piece is just them: a cut utterance ends where the limit was.
+//! Where another piece comes after a cut one, a fade stands between them: the last milliseconds, mirrored and fading to
+//! silence, so that the cut does not click.
 
 use std::collections::VecDeque;
 
@@ -52,7 +53,7 @@ impl Joiner {
         let mut heard = Vec::new();
         while let Some(cut) = self.pieces.get(self.current).and_then(|p| p.end) {
             let piece = &self.pieces[self.current];
-            if cut {
+            if cut && self.current + 1 < self.pieces.len() {
                 let mut fade: Vec<f32> = piece.tail.iter().rev().copied().collect();
                 fade_out(&mut fade, self.rate);
                 heard.extend(fade);
@@ -93,7 +94,7 @@ mod tests {
     #[test]
     fn a_cut_piece_keeps_its_samples_and_fades_after_them() {
         // 10 ms at 1000 Hz are 10 samples.
-        let mut joiner = Joiner::new(&[0], 1000);
+        let mut joiner = Joiner::new(&[0, 0], 1000);
         let mut heard = joiner.audio(0, &[0.25; 7]);
         heard.extend(joiner.audio(0, &[0.75; 8]));
         assert_eq!(heard, [[0.25; 7].as_slice(), &[0.75; 8]].concat());
@@ -102,6 +103,9 @@ mod tests {
         // Mirrored: the later samples come first, so the seam is smooth.
         assert!(fade[0] > 0.7 && fade[7] < 0.25 && fade[9] == 0.0, "{fade:?}");
         assert!(fade.windows(2).all(|w| w[0] >= w[1]));
+        // Nothing comes after the last piece, so the limit is its end.
+        assert_eq!(joiner.audio(1, &[0.75; 8]), [0.75; 8]);
+        assert!(joiner.end(1, true).is_empty());
     }
 
     proptest! {

@@ -15,6 +15,7 @@ pub mod input;
 pub mod interrupt;
 pub mod joiner;
 pub mod man;
+pub mod models;
 pub mod open;
 pub mod outlet;
 pub mod progress;
@@ -24,7 +25,6 @@ pub mod seed;
 pub mod settings;
 pub mod sound;
 pub mod speak;
-pub mod suggest;
 pub mod voice;
 pub mod voices;
 
@@ -75,6 +75,7 @@ fn dispatch(command: &Command, offline: bool, console: &Console) -> Result<Outco
     match command {
         Command::Say(say) => say::run(say, offline, console),
         Command::Batch(batch) => batch::run(batch, offline, console),
+        Command::Models(models) => models::run(models, offline, console),
         Command::Voices(voices) => voices::run(voices, offline, console),
         Command::Completions(completions) => completions::run(completions, console),
         Command::Man(man) => man::run(man, console),

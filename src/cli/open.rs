@@ -2,15 +2,18 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Instant, UNIX_EPOCH};
 
 use super::batch::plan::digest;
 use super::console::Console;
 use super::settings::{Device, Settings};
+use crate::builtin;
 use crate::checkpoint::{Checkpoint, Layout, Source};
+use crate::compute::cpu::Cpu;
 use crate::error::{Error, Result};
-use crate::models::Speaker;
+use crate::hub::{self, Hub};
+use crate::models::{self, Options, Speaker};
 
 /// A model whose files are known to be there, before any weight is read.
 pub struct Opened {
@@ -18,25 +21,52 @@ pub struct Opened {
     pub name: String,
     /// Its files.
     pub checkpoint: Checkpoint,
-    folder: PathBuf,
+    source: Source,
     settings: Settings,
 }
 
-/// Finds the model that `settings` ask for, downloading what is missing.
+/// Finds the model that `settings` ask for, to be run.
 ///
 /// # Errors
-/// No model chosen, or one that cannot be found or read.
+/// As [`find`], and a device that there is not.
 pub fn open(settings: Settings, offline: bool, console: &Console) -> Result<Opened> {
+    // Before gigabytes are downloaded for it.
     if let Device::Cuda(_) = settings.device {
         return Err(Error::new(format!("`--device {}`: this version has no CUDA backend yet", settings.device))
             .hint("leave --device out, or use `--device cpu`"));
     }
-    let name =
-        settings.model.clone().ok_or_else(|| Error::usage("no model is chosen").hint("name one with `-m FOLDER`"))?;
-    let folder = std::path::PathBuf::from(&name);
-    let _ = (offline, console);
-    let checkpoint = Checkpoint::open(Source::Folder(folder.clone()))?;
-    Ok(Opened { name, checkpoint, folder, settings })
+    find(settings, offline, console)
+}
+
+/// Finds the model that `settings` ask for, to be looked at, downloading what is missing.
+///
+/// # Errors
+/// A model that cannot be found or read.
+pub fn find(settings: Settings, offline: bool, console: &Console) -> Result<Opened> {
+    let hub = Hub::from_env(offline)?;
+    let name = match &settings.model {
+        Some(name) => name.clone(),
+        None => default(&hub, console),
+    };
+    let source = if name == builtin::NAME {
+        builtin::source()
+    } else {
+        let folder = hub::resolve(&name, &hub, &console.download())?;
+        console.detail(1, format_args!("model `{name}` in `{}`", folder.display()));
+        Source::Folder(folder)
+    };
+    let checkpoint = Checkpoint::open(source.clone())?;
+    Ok(Opened { name, checkpoint, source, settings })
+}
+
+/// The last pulled model, or the built-in voice.
+fn default(hub: &Hub, console: &Console) -> String {
+    if let Some(name) = hub::last_pulled(hub) {
+        console.note(format_args!("model: `{name}`, the last one pulled"));
+        return name;
+    }
+    console.note(format_args!("model: the built-in voice; `rtts models pull rumik` fetches a large one"));
+    builtin::NAME.into()
 }
 
 impl Opened {
@@ -58,7 +88,14 @@ impl Opened {
     /// A folder that cannot be read.
     pub fn fingerprint(&self) -> Result<String> {
         let mut files = Vec::new();
-        for folder in [self.folder.clone(), self.folder.join("codec")] {
+        let folder = match &self.source {
+            Source::Folder(folder) => folder,
+            Source::Embedded(embedded) => {
+                let contents: Vec<u8> = embedded.iter().flat_map(|(_, content)| content.iter().copied()).collect();
+                return Ok(digest(&contents, 16));
+            }
+        };
+        for folder in [folder.clone(), folder.join("codec")] {
             list(&folder, &mut files).map_err(|e| Error::io("cannot read", &folder, &e))?;
         }
         files.sort();
@@ -70,8 +107,15 @@ impl Opened {
     /// # Errors
     /// Whatever is wrong with the weights.
     pub fn load(&self, slots: usize, console: &Console) -> Result<Box<dyn Speaker>> {
-        let _ = (slots, console, Instant::now(), &self.settings);
-        Err(Error::new("no model can be loaded yet"))
+        let begun = Instant::now();
+        let cpu = Cpu::new(self.settings.threads)?;
+        let options = Options { slots, activations: self.settings.activations.wanted(), ..Options::default() };
+        let speaker = models::load(&self.checkpoint, cpu, &options)?;
+        if self.settings.device == Device::Auto {
+            console.note(format_args!("device: {}", speaker.device()));
+        }
+        console.detail(1, format_args!("loaded in {:.1} s", begun.elapsed().as_secs_f64()));
+        Ok(speaker)
     }
 }
 

@@ -6,6 +6,7 @@ use super::console::Stdout;
 use super::sound::Storing;
 use crate::audio::pcm::Tally;
 use crate::audio::pipe::{Container, PipeWriter, Reader};
+use crate::audio::play::Player;
 use crate::audio::resample::Resampler;
 use crate::audio::wav::WavFile;
 use crate::error::Result;
@@ -14,6 +15,7 @@ use crate::error::Result;
 #[derive(Default)]
 pub struct Outlet<'a> {
     store: Option<Store<'a>>,
+    player: Option<Player>,
 }
 
 /// A file or pipe, with its own rate.
@@ -36,7 +38,7 @@ impl<'a> Outlet<'a> {
     pub fn file(path: &Path, rate: u32, storing: &Storing) -> Result<Self> {
         let to = storing.rate.unwrap_or(rate);
         let sink = Sink::File(WavFile::create(path, to, storing.format)?);
-        Ok(Self { store: Some(Store::new(sink, rate, to)?) })
+        Ok(Self { store: Some(Store::new(sink, rate, to)?), player: None })
     }
 
     /// Into stdout, from audio at `rate`.
@@ -46,7 +48,14 @@ impl<'a> Outlet<'a> {
     pub fn pipe(out: Stdout<'a>, container: Container, rate: u32, storing: &Storing) -> Result<Self> {
         let to = storing.rate.unwrap_or(rate);
         let sink = Sink::Pipe(PipeWriter::new(out, "stdout", container, to, storing.format)?);
-        Ok(Self { store: Some(Store::new(sink, rate, to)?) })
+        Ok(Self { store: Some(Store::new(sink, rate, to)?), player: None })
+    }
+
+    /// Into the speakers as well.
+    #[must_use]
+    pub fn with_player(mut self, player: Player) -> Self {
+        self.player = Some(player);
+        self
     }
 
     /// The next samples.
@@ -54,23 +63,25 @@ impl<'a> Outlet<'a> {
     /// # Errors
     /// Where they cannot be written.
     pub fn push(&mut self, samples: &[f32]) -> Result<Reader> {
+        if let Some(player) = &mut self.player {
+            player.push(samples)?;
+        }
         match &mut self.store {
             Some(store) => store.push(samples),
             None => Ok(Reader::Listening),
         }
     }
 
-    /// The audio is whole: the file appears, and the speakers play to the end.
+    /// The audio is whole: the file appears. The speakers may still have something to say.
     ///
     /// # Errors
     /// Where the file cannot be completed.
-    pub fn finish(mut self) -> Result<Tally> {
-        // The file first: it is whole before the last words are heard.
-        let tally = match self.store.take() {
+    pub fn finish(self) -> Result<(Tally, Option<Player>)> {
+        let tally = match self.store {
             Some(store) => store.finish()?,
             None => Tally::default(),
         };
-        Ok(tally)
+        Ok((tally, self.player))
     }
 }
 

@@ -18,6 +18,7 @@ use super::voice::{VoiceArgs, known_voice};
 use super::{Outcome, input, open, script, seed};
 use crate::audio::pcm::Format;
 use crate::audio::pipe::{Container, Reader};
+use crate::audio::play::Player;
 use crate::audio::wav;
 use crate::engine::Flow;
 use crate::error::{Error, Result};
@@ -87,8 +88,8 @@ struct Summary<'a> {
     file: Option<&'a Path>,
     seconds: f64,
     wall: f64,
-    rtf: Option<f64>,
-    ttfa: Option<f64>,
+    rtf: f64,
+    ttfa: f64,
     seed: u64,
     device: &'a str,
     rate: u32,
@@ -97,6 +98,18 @@ struct Summary<'a> {
     stop: &'static str,
     cuts: usize,
     clipped: u64,
+}
+
+impl Summary<'_> {
+    /// For people. Whoever takes `raw` samples must know what they are.
+    fn line(&self, raw: bool) -> String {
+        let place = self.file.map(|path| format!("`{}`: ", path.display())).unwrap_or_default();
+        let Self { seconds, wall, rtf, ttfa, seed, device, rate, .. } = self;
+        let form = if raw { format!(", s16le mono {rate} Hz") } else { String::new() };
+        format!(
+            "{place}{seconds:.2} s of audio in {wall:.2} s, RTF {rtf:.2}, TTFA {ttfa:.2} s, seed {seed}, {device}{form}"
+        )
+    }
 }
 
 /// Speaks.
@@ -225,47 +238,41 @@ impl Say {
                 false => Err(Error::interrupted("interrupted; nothing was kept")),
             };
         };
-        let tally = outlet.finish()?;
+        let (tally, player) = outlet.finish()?;
         if tally.non_finite > 0 {
             console.warn(format_args!("{} samples were no numbers and were written as silence", tally.non_finite));
         }
         report_cuts(&told, utterances, console);
-        let seconds = told.samples as f64 / f64::from(rate);
         let file = match target {
             Target::File(path) => Some(path.as_path()),
             Target::Pipe(_) | Target::Nowhere => None,
         };
-        if console.json() {
-            console.object(&Summary {
-                v: 1,
-                file,
-                seconds,
-                wall: wall.as_secs_f64(),
-                rtf: (seconds > 0.0).then(|| rtf(wall, seconds)),
-                ttfa: first.map(|t: Duration| t.as_secs_f64()),
-                seed,
-                device: &device,
-                rate: self.storing.rate.unwrap_or(rate),
-                utterances,
-                steps: told.steps,
-                stop: told.stop.name(),
-                cuts: told.cuts,
-                clipped: tally.clipped,
-            })?;
-            return Ok(Outcome::Done);
-        }
-        let place = file.map(|path| format!("`{}`: ", path.display())).unwrap_or_default();
-        let raw = match target {
-            Target::Pipe(Container::Raw) => format!(", s16le mono {} Hz", self.storing.rate.unwrap_or(rate)),
-            _ => String::new(),
+        let seconds = told.samples as f64 / f64::from(rate);
+        let summary = Summary {
+            v: 1,
+            file,
+            seconds,
+            wall: wall.as_secs_f64(),
+            rtf: rtf(wall, seconds),
+            ttfa: first.unwrap_or(wall).as_secs_f64(),
+            seed,
+            device: &device,
+            rate: self.storing.rate.unwrap_or(rate),
+            utterances,
+            steps: told.steps,
+            stop: told.stop.name(),
+            cuts: told.cuts,
+            clipped: tally.clipped,
         };
-        console.note(format_args!(
-            "{place}{seconds:.2} s of audio in {:.2} s, RTF {:.2}, TTFA {:.2} s, seed {seed}, {device}{raw}",
-            wall.as_secs_f64(),
-            rtf(wall, seconds),
-            first.unwrap_or_default().as_secs_f64(),
-        ));
-        Ok(Outcome::Done)
+        if console.json() {
+            console.object(&summary)?;
+        } else {
+            console.note(summary.line(*target == Target::Pipe(Container::Raw)));
+        }
+        match player {
+            Some(player) => play_out(player, interrupt, console).map(|()| Outcome::Done),
+            None => Ok(Outcome::Done),
+        }
     }
 
     fn outlet<'a>(&self, target: &Target, rate: u32, console: &'a Console) -> Result<Outlet<'a>> {
@@ -277,8 +284,29 @@ impl Say {
         if !self.play && *target != Target::Nowhere {
             return Ok(outlet);
         }
-        Err(Error::new("this build cannot play aloud").hint("write a file with `-o FILE`"))
+        match Player::open(rate) {
+            Ok(player) => Ok(outlet.with_player(player)),
+            // The file is worth having although nothing is heard.
+            Err(error) if *target != Target::Nowhere => {
+                console.warn(format_args!("not played: {error}"));
+                Ok(outlet)
+            }
+            Err(error) => Err(error),
+        }
     }
+}
+
+/// Plays what is left. Everything else is done, so a signal may end the run at once.
+fn play_out(mut player: Player, interrupt: &Interrupt, console: &Console) -> Result<()> {
+    interrupt.release();
+    let played = player.drain()?;
+    if let Some(complaint) = played.complaint {
+        console.warn(format_args!("the sound card complained: {complaint}"));
+    }
+    if played.underruns > 0 {
+        console.detail(1, format_args!("the sound ran out {} times while it was played", played.underruns));
+    }
+    Ok(())
 }
 
 /// Says which share of a text was cut short.

@@ -9,9 +9,9 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use super::suggest::nearest;
 use crate::compute::Activations;
 use crate::error::{Error, Result};
+use crate::suggest::nearest;
 
 /// Choosing model and machine.
 #[derive(Args, Clone, Debug, Default)]

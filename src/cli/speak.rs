@@ -32,8 +32,6 @@ pub struct Told {
     pub stop: Stop,
     /// How many of its utterances were cut.
     pub cuts: usize,
-    /// From its first admission to its first audio.
-    pub first_audio: Option<Duration>,
     /// From its first admission to its end.
     pub wall: Duration,
 }
@@ -72,7 +70,6 @@ struct Live {
     steps: usize,
     cuts: usize,
     stop: Option<Stop>,
-    first_audio: Option<Duration>,
     failed: bool,
 }
 
@@ -115,7 +112,6 @@ impl Iterator for Feed<'_> {
                 steps: 0,
                 cuts: 0,
                 stop: None,
-                first_audio: None,
                 failed: false,
             };
             self.state.borrow_mut().live.insert(script.id, live);
@@ -169,7 +165,6 @@ fn handle(state: &RefCell<State>, event: engine::Event, on: &mut dyn FnMut(Event
     };
     if !heard.is_empty() {
         live.samples += heard.len();
-        live.first_audio.get_or_insert(live.begun.elapsed());
         let flow = on(Event::Audio { id, samples: &heard })?;
         if flow != Flow::Continue {
             return Ok(flow);
@@ -183,9 +178,87 @@ fn handle(state: &RefCell<State>, event: engine::Event, on: &mut dyn FnMut(Event
         steps: live.steps,
         stop: live.stop.unwrap_or(Stop::EndToken),
         cuts: live.cuts,
-        first_audio: live.first_audio,
         wall: live.begun.elapsed(),
     };
     state.live.remove(&id);
     on(Event::Done { id, told })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::cli::fake::{FakeSpeaker, RATE, STEP};
+    use crate::cli::script;
+    use crate::cli::sound::Cutting;
+
+    /// Speaks `texts` and returns the audio, or the error, of each.
+    fn spoken(slots: usize, texts: &[&str], like: &Utterance) -> Vec<Result<(Vec<f32>, Told)>> {
+        let mut speaker = FakeSpeaker::new(slots);
+        let cutting = Cutting { gap: Some(100), ..Cutting::default() };
+        let script =
+            |(id, text): (usize, &&str)| script::write(&speaker, id, text, like, 40 + id as u64, &cutting).unwrap();
+        let scripts: Vec<Script> = texts.iter().enumerate().map(script).collect();
+        let mut audio = vec![Vec::new(); texts.len()];
+        let mut ends: Vec<Option<Result<Told>>> = texts.iter().map(|_| None).collect();
+        speak(&mut speaker, &mut scripts.into_iter(), slots, &mut |event| {
+            match event {
+                Event::Audio { id, samples } => audio[id].extend_from_slice(samples),
+                Event::Done { id, told } => assert!(ends[id].replace(Ok(told)).is_none()),
+                Event::Failed { id, error } => assert!(ends[id].replace(Err(error)).is_none()),
+            }
+            Ok(Flow::Continue)
+        })
+        .unwrap();
+        audio.into_iter().zip(ends).map(|(audio, end)| end.unwrap().map(|told| (audio, told))).collect()
+    }
+
+    const LONG: &str = "The library opens at nine and closes at six in the evening. On Sundays it stays closed all day. \
+                        Bring the books back in time, or pay a little for every day.";
+
+    #[test]
+    fn a_text_sounds_the_same_alone_and_among_others() {
+        let like = Utterance::default();
+        let together = spoken(3, &["One.", LONG, "Three, a bit longer."], &like);
+        for slots in [1, 2, 7] {
+            let other = spoken(slots, &["One.", LONG, "Three, a bit longer."], &like);
+            for (a, b) in together.iter().zip(&other) {
+                let ((a, _), (b, _)) = (a.as_ref().unwrap(), b.as_ref().unwrap());
+                assert_eq!(a, b);
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_are_joined_in_order_with_gaps_and_seeds() {
+        let speaker = FakeSpeaker::new(4);
+        let cutting = Cutting { gap: Some(100), ..Cutting::default() };
+        let script = script::write(&speaker, 0, LONG, &Utterance::default(), 40, &cutting).unwrap();
+        assert!(script.utterances.len() >= 3);
+        assert_eq!(script.utterances[0].seed, 40);
+        let pieces: Vec<Vec<f32>> = script.utterances.iter().map(FakeSpeaker::speech).collect();
+        let expected = pieces.join([0.0; RATE as usize / 10].as_slice());
+        let told = spoken(4, &[LONG], &Utterance::default()).remove(0).unwrap();
+        assert!(told.0 == expected);
+        assert_eq!(told.1.samples, expected.len());
+        assert_eq!((told.1.cuts, told.1.stop), (0, Stop::EndToken));
+    }
+
+    #[test]
+    fn a_failing_text_stops_no_other() {
+        let texts =
+            ["One.", "A silent text that is long enough to be cut into pieces. LONG it is, and silent too.", "Two."];
+        let ends = spoken(2, &texts, &Utterance::default());
+        assert!(ends[0].is_ok() && ends[1].is_err() && ends[2].is_ok());
+    }
+
+    #[test]
+    fn cuts_are_told_and_end_at_the_limit() {
+        let like = Utterance { max_seconds: Some(0.05), ..Utterance::default() };
+        let (audio, told) = spoken(1, &["Twelve steps"], &like).remove(0).unwrap();
+        assert_eq!((told.cuts, told.stop, told.steps), (1, Stop::Length, 5));
+        let whole = FakeSpeaker::speech(&Utterance { text: "Twelve steps".into(), seed: 40, ..like });
+        assert_eq!(whole.len(), 5 * STEP);
+        assert_eq!(audio, whole);
+    }
 }

@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use super::suggest::nearest;
 use crate::error::{Error, Result};
 use crate::models::Utterance;
+use crate::suggest::nearest;
 
 /// Voice and sampling.
 #[derive(Args, Clone, Debug, Default)]
@@ -29,7 +29,7 @@ pub struct VoiceArgs {
     pub top_k: Option<usize>,
     /// Hard limit of one utterance, in seconds [default: the model's]
     ///
-    /// An utterance that reaches it is cut; the cut is reported, and a fade of 5 ms follows it.
+    /// An utterance that reaches it is cut, and the cut is reported; inside a longer text a short fade follows it.
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub max_seconds: Option<f32>,
 }

@@ -33,7 +33,7 @@ struct Voice<'a> {
 /// A model that cannot be found or read.
 pub fn run(voices: &Voices, offline: bool, console: &Console) -> Result<Outcome> {
     let settings = Settings::resolve(&voices.machine)?;
-    let opened = open::open(settings, offline, console)?;
+    let opened = open::find(settings, offline, console)?;
     for (i, voice) in opened.voices()?.iter().enumerate() {
         if console.json() {
             console.object(&Voice { v: 1, voice, default: i == 0 })?;

@@ -234,8 +234,7 @@ impl Part {
         let file = file.map_err(|error| space::fault("cannot write", path, &error))?;
         let hasher = Hasher::new(entry.hash(), entry.size);
         let mut part = Self { path: path.to_path_buf(), file, len: 0, hasher };
-        let stop = || client.progress.stopped();
-        match digest::absorb(&mut part.file, &mut part.hasher, &stop) {
+        match digest::absorb(&mut part.file, &mut part.hasher, &|_| !client.progress.stopped()) {
             Ok(len) if len <= entry.size => part.len = len,
             Ok(_) => part.restart(entry, client)?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(failure::interrupted().into()),

@@ -48,7 +48,7 @@ impl From<ureq::Error> for Failure {
         );
         let why = match error {
             ureq::Error::Io(error) => io_words(&error),
-            ureq::Error::HostNotFound => "its name is unknown to the network".to_string(),
+            ureq::Error::HostNotFound => "the network does not know that name".to_string(),
             ureq::Error::Timeout(_) => "no answer in time".to_string(),
             ureq::Error::ConnectionFailed => "no connection".to_string(),
             other => other.to_string(),
@@ -69,6 +69,10 @@ fn io_words(error: &io::Error) -> String {
             "the connection broke".to_string()
         }
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => "no answer in time".to_string(),
+        // The standard library has no kind for it.
+        _ if error.to_string().contains("failed to lookup address") => {
+            "the network does not know that name".to_string()
+        }
         _ => error.to_string(),
     }
 }

@@ -39,7 +39,7 @@ pub use name::{Name, Repository};
 pub use obtain::{Obtained, pull};
 pub use progress::{Bars, Progress, Silent};
 pub use settings::{Hub, Patience, Token};
-pub use survey::{Cached, Finding, Missing, Verdict, find, last_pulled, list, remove, verify};
+pub use survey::{Cached, Finding, Missing, Verdict, find, is_cached, last_pulled, list, remove, verify};
 
 /// The local folder of a model: an existing folder as it is, or the snapshot of a hub model, downloaded where needed.
 ///

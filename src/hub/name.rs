@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Hub;
 use crate::error::{Error, Result};
+use crate::suggest::nearest;
 
 /// Short names every installation knows.
 const BUILT_IN: [(&str, &str); 3] = [
@@ -157,37 +158,6 @@ pub(super) fn suggestion(name: &str, hub: &Hub) -> Option<String> {
     nearest(name, known.iter().map(String::as_str)).filter(|near| *near != name).map(str::to_string)
 }
 
-/// The one of `known` that differs least from `word`, where that is little enough to be a slip of the finger.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let most = (word.chars().count() / 3).clamp(1, 3);
-    known
-        .into_iter()
-        .map(|candidate| (distance(&word.to_lowercase(), &candidate.to_lowercase()), candidate))
-        .filter(|(distance, _)| *distance <= most)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
-
-/// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b` (optimal string alignment).
-fn distance(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.chars().collect();
-    let b: Vec<char> = b.chars().collect();
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=b.len()).collect();
-    for i in 0..a.len() {
-        let mut row = vec![i + 1];
-        for j in 0..b.len() {
-            let mut best = (above[j] + usize::from(a[i] != b[j])).min(above[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j] {
-                best = best.min(before[j - 1] + 1);
-            }
-            row.push(best);
-        }
-        before = std::mem::replace(&mut above, row);
-    }
-    above[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -240,14 +210,6 @@ mod tests {
         }
         for revision in ["", "../x", "a/../b", "a b", "a?b", "a%2e", "/a", "a\\b", ".hidden"] {
             assert!(Repository::new("a/b", revision).is_err(), "{revision}");
-        }
-    }
-
-    #[test]
-    fn distance_counts_edits() {
-        for (a, b, edits) in [("", "abc", 3), ("abc", "abc", 0), ("abc", "acb", 1), ("kitten", "sitting", 3)] {
-            assert_eq!(distance(a, b), edits, "{a} {b}");
-            assert_eq!(distance(b, a), edits, "{b} {a}");
         }
     }
 }

@@ -11,7 +11,9 @@ pub trait Progress: Sync {
     fn plan(&self, model: &str, files: usize, bytes: u64);
     /// A file of `size` bytes begins; `have` of them are here from an earlier try.
     fn begin(&self, file: &str, size: u64, have: u64);
-    /// So many more bytes are here.
+    /// A file that is here is about to be read, `size` bytes of it, to see whether it is right.
+    fn check(&self, file: &str, size: u64);
+    /// So many more bytes are here, or read.
     fn advance(&self, bytes: u64);
     /// The file begins anew, at its first byte.
     fn restart(&self);
@@ -32,6 +34,7 @@ pub struct Silent;
 impl Progress for Silent {
     fn plan(&self, _model: &str, _files: usize, _bytes: u64) {}
     fn begin(&self, _file: &str, _size: u64, _have: u64) {}
+    fn check(&self, _file: &str, _size: u64) {}
     fn advance(&self, _bytes: u64) {}
     fn restart(&self) {}
     fn end(&self) {}
@@ -52,6 +55,20 @@ impl Bars {
         Self { bars: bars.unwrap_or_else(|| std::io::stderr().is_terminal()), notes, bar: Mutex::new(None) }
     }
 
+    fn show(&self, message: String, size: u64, have: u64) {
+        let bar = ProgressBar::with_draw_target(Some(size), ProgressDrawTarget::stderr());
+        // A template that does not parse leaves the default look, which is no reason to stop a download.
+        if let Ok(style) =
+            ProgressStyle::with_template("{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {eta} left")
+        {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.set_message(message);
+        bar.set_position(have);
+        bar.reset_eta();
+        *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar);
+    }
+
     fn with_bar(&self, act: impl FnOnce(&ProgressBar)) {
         if let Some(bar) = self.bar.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
             act(bar);
@@ -70,17 +87,13 @@ impl Progress for Bars {
             let rest = if have > 0 { format!(", {} of it here already", HumanBytes(have)) } else { String::new() };
             return self.note(&format!("`{file}`: {}{rest}", HumanBytes(size)));
         }
-        let bar = ProgressBar::with_draw_target(Some(size), ProgressDrawTarget::stderr());
-        // A template that does not parse leaves the default look, which is no reason to stop a download.
-        if let Ok(style) =
-            ProgressStyle::with_template("{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {eta} left")
-        {
-            bar.set_style(style.progress_chars("=> "));
+        self.show(file.to_string(), size, have);
+    }
+
+    fn check(&self, file: &str, size: u64) {
+        if self.bars {
+            self.show(format!("checking {file}"), size, 0);
         }
-        bar.set_message(file.to_string());
-        bar.set_position(have);
-        bar.reset_eta();
-        *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar);
     }
 
     fn advance(&self, bytes: u64) {

@@ -253,8 +253,12 @@ fn check(path: &Path, hash: &str, size: Option<u64>, name: &str, progress: &dyn 
     if !matches!(hash.len(), 40 | 64) {
         return Ok(Verdict::Unknown);
     }
-    progress.begin(name, actual, 0);
-    let found = digest::of_file(path, hash, &|| progress.stopped());
+    progress.check(name, actual);
+    let read = |count| {
+        progress.advance(count);
+        !progress.stopped()
+    };
+    let found = digest::of_file(path, hash, &read);
     progress.end();
     match found {
         Ok(found) if found == hash => Ok(Verdict::Good),
@@ -264,10 +268,16 @@ fn check(path: &Path, hash: &str, size: Option<u64>, name: &str, progress: &dyn 
     }
 }
 
+/// Whether anything of a repository is in the cache.
+pub fn is_cached(id: &str, hub: &Hub) -> bool {
+    let root = Place::new(hub, id).root;
+    root.exists() || root.is_symlink()
+}
+
 /// Takes a repository out of the cache, all its revisions; tells how many bytes that freed.
 pub fn remove(id: &str, hub: &Hub) -> Result<u64> {
     let place = Place::new(hub, id);
-    if !place.root.exists() && !place.root.is_symlink() {
+    if !is_cached(id, hub) {
         return Err(
             Error::new(format!("`{id}` is not in the cache `{}`", hub.cache.display())).hint("see `rtts models list`")
         );

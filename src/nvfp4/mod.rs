@@ -60,9 +60,10 @@ impl GlobalScale {
         GlobalScale::Multiply(if amax == 0.0 { 1.0 } else { amax / SPAN })
     }
 
-    /// compressed-tensors' scale for a matrix whose largest magnitude is `amax`; 1 where the quotient overflows.
+    /// compressed-tensors' scale for a matrix whose largest magnitude is `amax`; 1 where it overflows.
     pub fn divide_for(amax: f32) -> Self {
-        let scale = SPAN / amax.max(f32::MIN_POSITIVE);
+        // torch divides a number by a tensor with the tensor's reciprocal, which rounds twice.
+        let scale = SPAN * (1.0 / amax.max(f32::MIN_POSITIVE));
         GlobalScale::Divide(if scale.is_finite() { scale } else { 1.0 })
     }
 
@@ -322,6 +323,14 @@ mod tests {
         for (d, m) in divided.iter().zip(&multiplied) {
             assert!((d - m).abs() <= 2.0 * f32::EPSILON * d);
         }
+    }
+
+    #[test]
+    fn global_scales_are_what_the_exporters_compute() {
+        assert_eq!(GlobalScale::multiply_for(2688.0), GlobalScale::Multiply(1.0));
+        // Recorded from compressed-tensors; one division would give 2340.5715.
+        assert_eq!(GlobalScale::divide_for(1.148_437_5), GlobalScale::Divide(2_340.571_3));
+        assert_ne!(SPAN / 1.148_437_5, 2_340.571_3);
     }
 
     #[test]

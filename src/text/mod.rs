@@ -9,9 +9,14 @@ pub mod clean;
 mod cut;
 pub mod decode;
 mod emoji;
+pub mod markers;
+pub mod normalize;
 mod sentences;
 pub mod split;
+mod utterances;
 
 pub use clean::clean;
 pub use decode::decode;
+pub use normalize::normalize;
 pub use split::{Pause, Piece, Split, split};
+pub use utterances::utterances;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cache;
+mod command;
 mod download;
 mod offline;
 mod refusals;

@@ -41,7 +41,7 @@ fn an_unknown_host_is_no_network() {
     let server = StandIn::start();
     let hub = server.hub_with(&[("HF_ENDPOINT", "http://hub.invalid")]);
     let error = resolve(MODEL, &hub, &Silent).unwrap_err().to_string();
-    assert!(error.contains("cannot reach `http://hub.invalid`"), "{error}");
+    assert!(error.contains("cannot reach `http://hub.invalid`: the network does not know that name"), "{error}");
 }
 
 #[test]

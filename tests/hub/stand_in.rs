@@ -196,6 +196,8 @@ impl Progress for Ear {
         self.begun.lock().unwrap().push((file.to_string(), size, have));
     }
 
+    fn check(&self, _file: &str, _size: u64) {}
+
     fn advance(&self, bytes: u64) {
         self.arrived.fetch_add(bytes, Ordering::Relaxed);
     }

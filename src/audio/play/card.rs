@@ -77,7 +77,10 @@ impl Player {
                 }
             }
         }
-        Err(no_card(&format!("the sound card takes no format that is known here ({refusal})")))
+        Err(match refusal.kind() {
+            ErrorKind::UnsupportedConfig => no_card("the sound card takes no format that is known here"),
+            _ => no_card(&refusal.to_string()),
+        })
     }
 
     /// The outer error is final, the inner one leaves hope for another configuration.

@@ -5,7 +5,7 @@
 
 #[cfg(feature = "playback")]
 mod card;
-#[cfg(any(feature = "playback", test))]
+#[cfg(feature = "playback")]
 mod queue;
 #[cfg(not(feature = "playback"))]
 mod silent;

@@ -20,6 +20,8 @@ pub mod manifest;
 pub mod name;
 pub mod perform;
 pub mod plan;
+#[cfg(test)]
+mod tests;
 
 use list::{Form, Shard};
 use manifest::Manifest;

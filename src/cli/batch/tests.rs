@@ -1,0 +1,196 @@
+//! Batches of a fake speaker: what they write, what they skip, how they fail and how they are stopped.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use clap::Parser;
+use hound::WavReader;
+use tempfile::TempDir;
+
+use super::manifest::{self, Entry, Manifest};
+use super::perform::Run;
+use super::{Batch, name, plan};
+use crate::cli::Outcome;
+use crate::cli::args::Global;
+use crate::cli::batch::list::Form;
+use crate::cli::console::Console;
+use crate::cli::fake::FakeSpeaker;
+use crate::cli::interrupt::Interrupt;
+use crate::error::Result;
+
+#[derive(Parser)]
+struct Flags {
+    #[command(flatten)]
+    batch: Batch,
+}
+
+struct Bench {
+    folder: TempDir,
+    interrupt: Arc<Interrupt>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), interrupt: Arc::new(Interrupt::silent()) }
+    }
+
+    fn path(&self, file: &str) -> std::path::PathBuf {
+        self.folder.path().join(file)
+    }
+
+    /// One run over `list`, as `rtts batch lines.txt -d …` with more `flags`; returns also how many lines it skipped.
+    fn run(&self, list: &str, flags: &[&str], speaker: &mut FakeSpeaker) -> Result<(Outcome, usize)> {
+        let directory = self.folder.path().to_str().unwrap();
+        let words = ["rtts", "lines.txt", "-d", directory].into_iter().chain(flags.iter().copied());
+        let batch = Flags::try_parse_from(words).unwrap().batch;
+        let like = batch.voice.utterance();
+        let voice = like.voice.as_deref().unwrap_or("Low");
+        let common = plan::Common { batch: &batch, like: &like, voice, model: "fake", activations: "auto" };
+        let tasks = plan::tasks(&Form::Text.lines(list), batch.voice.seed.unwrap_or(7), &common);
+        name::check(tasks.iter().map(|t| (t.n, t.file.as_str())))?;
+        let known = manifest::read(&self.path(manifest::FILE))?;
+        let (tasks, skipped) = plan::remaining(tasks, &known, &batch);
+        let console = Console::new(&Global { quiet: true, ..Global::default() });
+        let mut manifest = Manifest::open(&batch.directory)?;
+        let run = Run { batch: &batch, like: &like, skipped, interrupt: &self.interrupt, console: &console };
+        run.speak(speaker, tasks, &mut manifest).map(|outcome| (outcome, skipped))
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        let text = fs::read_to_string(self.path(manifest::FILE)).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// All files but the manifest, sorted.
+    fn files(&self) -> Vec<String> {
+        let names = fs::read_dir(self.folder.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name != manifest::FILE).collect();
+        names.sort();
+        names
+    }
+}
+
+fn samples(path: &Path) -> Vec<i16> {
+    WavReader::open(path).unwrap().samples::<i16>().map(Result::unwrap).collect()
+}
+
+const LIST: &str = "One.\n\nThree, a little longer.\nFour.\n";
+
+#[test]
+fn every_line_becomes_a_file_and_an_entry() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(LIST, &[], &mut FakeSpeaker::new(2)).unwrap(), (Outcome::Done, 0));
+    assert_eq!(bench.files(), ["0001.wav", "0003.wav", "0004.wav"]);
+    let mut entries = bench.entries();
+    entries.sort_by_key(|e| e.n);
+    assert_eq!(entries.iter().map(|e| e.n).collect::<Vec<_>>(), [1, 3, 4]);
+    let third = &entries[1];
+    assert_eq!((third.v, third.text.as_str(), third.file.as_str()), (1, "Three, a little longer.", "0003.wav"));
+    assert_eq!((third.steps, third.stop.as_deref(), third.error.as_deref()), (Some(23), Some("end_token"), None));
+    assert_eq!(third.seconds, Some(0.23));
+    assert_eq!(samples(&bench.path("0003.wav")).len(), 23 * 80);
+}
+
+#[test]
+fn a_line_alone_with_its_seed_gives_the_same_bytes() {
+    let bench = Bench::new();
+    bench.run(LIST, &["--seed", "99", "--voice", "High"], &mut FakeSpeaker::new(3)).unwrap();
+    let entry = bench.entries().into_iter().find(|e| e.n == 3).unwrap();
+    let alone = Bench::new();
+    let seed = entry.seed.to_string();
+    alone.run(&entry.text, &["--seed", &seed, "--voice", "High"], &mut FakeSpeaker::new(1)).unwrap();
+    assert_eq!(fs::read(bench.path("0003.wav")).unwrap(), fs::read(alone.path("0001.wav")).unwrap());
+    assert_ne!(bench.entries()[0].seed, entry.seed);
+}
+
+#[test]
+fn what_is_done_is_skipped_until_something_changes() {
+    let bench = Bench::new();
+    let run = |list: &str, flags: &[&str]| bench.run(list, flags, &mut FakeSpeaker::new(2)).unwrap().1;
+    assert_eq!(run(LIST, &[]), 0);
+    assert_eq!(run(LIST, &[]), 3);
+    assert_eq!(run(LIST, &["--force"]), 0);
+    assert_eq!(run(&LIST.replace("Four", "Five"), &[]), 2);
+    assert_eq!(run(LIST, &["--voice", "High"]), 0);
+    assert_eq!(run(LIST, &["--voice", "High", "--temperature", "0.5"]), 0);
+    assert_eq!(run(LIST, &["--voice", "High", "--temperature", "0.5"]), 3);
+    fs::remove_file(bench.path("0003.wav")).unwrap();
+    assert_eq!(run(LIST, &["--voice", "High", "--temperature", "0.5"]), 2);
+}
+
+#[test]
+fn a_failing_line_stops_no_other() {
+    let list = "One.\nA silent line.\n\u{1F389}\nAn unspeakable line.\nFive.";
+    let bench = Bench::new();
+    assert_eq!(bench.run(list, &[], &mut FakeSpeaker::new(2)).unwrap(), (Outcome::SomeFailed, 0));
+    assert_eq!(bench.files(), ["0001.wav", "0005.wav"]);
+    let mut failed: Vec<_> = bench.entries().into_iter().filter_map(|e| e.error.map(|why| (e.n, why))).collect();
+    failed.sort();
+    assert_eq!(failed.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [2, 3, 4]);
+    assert!(failed[1].1.contains("emoji") && failed[2].1.contains("unspeakable"), "{failed:?}");
+
+    // Only the failed ones are tried again, and only where asked for that.
+    let cured = list.replace("silent", "sounding");
+    assert_eq!(bench.run(&cured, &["--retry-failed"], &mut FakeSpeaker::new(2)).unwrap(), (Outcome::SomeFailed, 2));
+    assert_eq!(bench.files(), ["0001.wav", "0002.wav", "0005.wav"]);
+}
+
+#[test]
+fn an_interrupted_batch_finishes_what_is_under_way_and_goes_on_later() {
+    let list: String = (1..=9).map(|i| format!("This is line {i}.\n")).collect();
+    let bench = Bench::new();
+    let mut speaker = FakeSpeaker::new(2);
+    let interrupt = Arc::clone(&bench.interrupt);
+    speaker.before_step = Box::new(move |steps| {
+        if steps == 20 {
+            interrupt.ask()
+        }
+    });
+    // 15 steps a line, two at a time: lines 3 and 4 are under way at step 20.
+    assert_eq!(bench.run(&list, &[], &mut speaker).unwrap(), (Outcome::Interrupted, 0));
+    assert_eq!(bench.files(), ["0001.wav", "0002.wav", "0003.wav", "0004.wav"]);
+    assert_eq!(bench.entries().len(), 4);
+
+    let again = Bench { interrupt: Arc::new(Interrupt::silent()), ..bench };
+    assert_eq!(again.run(&list, &[], &mut FakeSpeaker::new(2)).unwrap(), (Outcome::Done, 4));
+    assert_eq!(again.files().len(), 9);
+}
+
+#[test]
+fn a_device_that_fails_leaves_nothing_half_written() {
+    let bench = Bench::new();
+    let list = "One.\nA second line, longer than the first.";
+    let steps = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&steps);
+    let mut speaker = FakeSpeaker::new(2);
+    speaker.before_step = Box::new(move |n| counted.store(n, Ordering::Relaxed));
+    speaker.fail_at = Some(10);
+    let error = bench.run(list, &[], &mut speaker).unwrap_err();
+    assert!(error.to_string().contains("device is gone"));
+    assert_eq!(steps.load(Ordering::Relaxed), 10);
+    assert_eq!(bench.files(), ["0001.wav"]);
+    assert_eq!(bench.entries().len(), 1);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_fails_its_line_only() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("0003.wav")).unwrap();
+    assert_eq!(bench.run(LIST, &[], &mut FakeSpeaker::new(2)).unwrap(), (Outcome::SomeFailed, 0));
+    let failed: Vec<_> = bench.entries().into_iter().filter(|e| e.error.is_some()).map(|e| e.n).collect();
+    assert_eq!(failed, [3]);
+    assert!(bench.path("0004.wav").is_file());
+}
+
+#[test]
+fn names_follow_the_template() {
+    let bench = Bench::new();
+    let flags = ["--name", "a/{stem}-{n}-{voice}", "--voice", "High"];
+    bench.run(LIST, &flags, &mut FakeSpeaker::new(2)).unwrap();
+    assert!(bench.path("a/lines-3-High.wav").is_file());
+    assert!(bench.run(LIST, &["--name", "same"], &mut FakeSpeaker::new(2)).is_err());
+    assert!(bench.run(LIST, &["--name", "../{n}"], &mut FakeSpeaker::new(2)).is_err());
+}
