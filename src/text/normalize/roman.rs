@@ -74,7 +74,8 @@ fn first_word(text: &str) -> &str {
 
 /// The value of a numeral written as it should be; nothing for other letters.
 fn value(letters: &str) -> Option<u64> {
-    (1..40).find(|&n| write(n) == letters)
+    let numeral = letters.len() <= "XXXVIII".len() && letters.bytes().all(|b| b"IVX".contains(&b));
+    (1..40).find(|&n| numeral && write(n) == letters)
 }
 
 fn write(n: u64) -> String {
