@@ -174,7 +174,7 @@ fn list(all: bool, hub: &Hub, console: &Console) -> Result<()> {
     }
     let more = match hidden.len() {
         0 => String::new(),
-        count => format!("; {count} that are no speech models: `--all` shows them"),
+        count => format!("; {count} of another kind: `--all` shows everything"),
     };
     if shown.is_empty() {
         console.note(format_args!("no speech models in `{}`{more}", hub.cache.display()));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::cache::{self, Place, file_size};
 use super::listing::{Entry, Listing};
 use super::needed::{is_weights, needed};
-use super::{Hub, Progress, Repository, digest, failure, space};
+use super::{Hub, Progress, Repository, digest, failure};
 use crate::error::{Error, Result};
 
 /// A snapshot in the cache.
@@ -291,7 +291,7 @@ pub fn remove(id: &str, hub: &Hub) -> Result<u64> {
         // A folder that is a link was put there by the user: the link goes, what it leads to stays.
         let done = if path.is_symlink() { std::fs::remove_file(path) } else { std::fs::remove_dir_all(path) };
         match done {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(space::fault("cannot delete", path, &error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("cannot delete", path, &error)),
             _ => Ok(()),
         }
     };
