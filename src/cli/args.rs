@@ -5,7 +5,7 @@
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use super::{batch, completions, man, models, say, voices};
+use super::{batch, completions, info, man, models, say, voices};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,7 +26,8 @@ Settings come from the command line, else the environment, else config.toml, els
 Environment:
   RTTS_MODEL, RTTS_DEVICE, RTTS_ACTIVATIONS, RTTS_THREADS, RTTS_VOICE
                     as the flags of the same names
-  RTTS_CONFIG       another configuration file than rtts/config.toml in the user's configuration folder
+  RTTS_CONFIG       the configuration file, instead of rtts/config.toml in the user's
+                    configuration folder
   HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE
                     as in Python; the cache is the same one
   NO_COLOR, CLICOLOR_FORCE
@@ -108,6 +109,8 @@ pub enum Command {
     Say(say::Say),
     /// Speak every line of a list to a file of its own
     Batch(batch::Batch),
+    /// Explain a model: its kind, its packing, its sizes
+    Info(info::InfoArgs),
     /// List the speakers of a model
     Voices(voices::Voices),
     /// Download, list, check and remove models

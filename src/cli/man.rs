@@ -35,8 +35,7 @@ pub fn run(man: &Man, console: &Console) -> Result<Outcome> {
 
 /// File names and contents, `rtts.1` first.
 fn pages() -> Result<Vec<(String, Vec<u8>)>> {
-    // Wrapping is the reader's business; clap would use the width of this terminal.
-    let mut whole = args::command().disable_version_flag(false);
+    let mut whole = args::command();
     whole.build();
     let mut pages = vec![("rtts.1".to_owned(), page(whole.clone())?)];
     collect(&whole, "rtts", &mut pages)?;
@@ -55,6 +54,7 @@ fn collect(command: &clap::Command, name: &str, pages: &mut Vec<(String, Vec<u8>
 fn page(command: clap::Command) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     clap_mangen::Man::new(command)
+        .source(concat!("rtts ", env!("CARGO_PKG_VERSION")))
         .render(&mut bytes)
         .map_err(|e| Error::new(format!("cannot make a manual page: {e}")))?;
     Ok(bytes)

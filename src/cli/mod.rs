@@ -2,6 +2,8 @@
 //!
 //! One file per subcommand. Everything printed goes through [`console`], everything generated through [`speak`].
 
+use crate::compute::Compute;
+use crate::compute::cpu::Cpu;
 use crate::error::{Kind, Result};
 
 pub mod args;
@@ -30,6 +32,7 @@ pub mod voices;
 
 use args::{Arguments, Command};
 use console::Console;
+use settings::{MachineArgs, Settings};
 
 /// How a command that did not fail ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +79,19 @@ fn dispatch(command: &Command, offline: bool, console: &Console) -> Result<Outco
         Command::Say(say) => say::run(say, offline, console),
         Command::Batch(batch) => batch::run(batch, offline, console),
         Command::Models(models) => models::run(models, offline, console),
+        Command::Info(info) => explain(info, offline, console),
         Command::Voices(voices) => voices::run(voices, offline, console),
         Command::Completions(completions) => completions::run(completions, console),
         Command::Man(man) => man::run(man, console),
     }
+}
+
+/// `rtts info`, for the model that the settings choose where none is named.
+fn explain(info: &info::InfoArgs, offline: bool, console: &Console) -> Result<Outcome> {
+    let machine = MachineArgs { model: info.model.clone(), ..MachineArgs::default() };
+    let settings = Settings::resolve(&machine)?;
+    let device = Cpu::new(settings.threads)?.describe();
+    let opened = open::find(settings, offline, console)?;
+    info::run(info, &opened.checkpoint, Some(&device), console.json(), &mut console.stdout())?;
+    Ok(Outcome::Done)
 }

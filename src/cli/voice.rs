@@ -22,7 +22,7 @@ pub struct VoiceArgs {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Sampling temperature; 0 = always the likeliest [default: the model's]
-    #[arg(long, value_name = "T", value_parser = temperature)]
+    #[arg(long, value_name = "T", value_parser = temperature, allow_negative_numbers = true)]
     pub temperature: Option<f32>,
     /// How many of the likeliest tokens stay in the draw; 0 = all [default: the model's]
     #[arg(long, value_name = "K")]
@@ -30,7 +30,7 @@ pub struct VoiceArgs {
     /// Hard limit of one utterance, in seconds [default: the model's]
     ///
     /// An utterance that reaches it is cut, and the cut is reported; inside a longer text a short fade follows it.
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub max_seconds: Option<f32>,
 }
 

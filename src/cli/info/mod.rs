@@ -24,6 +24,11 @@ pub use licence::licence;
 ///
 /// Reads the headers of the files only, so it takes no time on a model of any size.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rtts info rumik
+  rtts info ./checkpoint --tensors
+  rtts info ./checkpoint --json")]
 pub struct InfoArgs {
     /// A folder, a hub model `ORG/NAME[@REVISION]`, an alias, or `builtin`
     #[arg(value_name = "MODEL")]

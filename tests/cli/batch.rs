@@ -1,0 +1,176 @@
+//! `rtts batch` with the tiny model: a folder of files, a manifest, and runs that were broken off.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use hound::WavReader;
+use serde_json::Value;
+
+use super::{Bench, done, model, refused, stderr, stdout};
+
+fn arguments<'a>(list: &'a str, more: &[&'a str]) -> Vec<String> {
+    let model = model().to_str().unwrap().to_owned();
+    let usual = ["batch", list, "-d", "out", "--device", "cpu", "--max-seconds", "0.4", "-m"];
+    usual.into_iter().map(String::from).chain([model]).chain(more.iter().map(|a| (*a).to_owned())).collect()
+}
+
+fn batch(bench: &Bench, list: &str, more: &[&str]) -> Output {
+    let words = arguments(list, more);
+    bench.run(&words.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn start(bench: &Bench, list: &str, more: &[&str]) -> Child {
+    let words = arguments(list, more);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    bench.command(&words).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Whole lines of the manifest.
+fn manifest(bench: &Bench) -> Vec<Value> {
+    let text = fs::read_to_string(bench.path("out/manifest.jsonl")).unwrap_or_default();
+    text.split_inclusive('\n').filter(|l| l.ends_with('\n')).map(|l| serde_json::from_str(l).unwrap()).collect()
+}
+
+/// Files that are not hidden, without the manifest, sorted.
+fn files(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|n| !n.starts_with('.') && n != "manifest.jsonl").collect();
+    names.sort();
+    names
+}
+
+fn wait_for_lines(bench: &Bench, child: &mut Child, lines: usize) {
+    let begun = Instant::now();
+    while manifest(bench).len() < lines {
+        assert!(begun.elapsed() < Duration::from_secs(120), "no {lines} lines in time");
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn long_list() -> String {
+    (1..=60).map(|i| format!("Line {i} of a long list, spoken by a tiny model.\n")).collect()
+}
+
+#[test]
+fn a_list_becomes_files_and_a_manifest_and_is_not_done_twice() {
+    let bench = Bench::new();
+    // A byte-order mark, CRLF and a blank line, as an editor may leave them.
+    bench.write("lines.txt", "\u{FEFF}Good evening.\r\n\r\n\u{1F389}\r\nBoarding begins shortly.\r\n");
+    let output = batch(&bench, "lines.txt", &["--seed", "3", "--name", "{stem}-{n:03}-{voice}", "--voice", "siya"]);
+    refused(&output, 3, &["line 3", "emoji", "2 lines", "1 failed"]);
+    assert_eq!(files(&bench.path("out")), ["lines-001-Siya.wav", "lines-004-Siya.wav"]);
+    let mut entries = manifest(&bench);
+    entries.sort_by_key(|e| e["n"].as_u64());
+    assert_eq!(entries.iter().map(|e| e["n"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 3, 4]);
+    assert_eq!((&entries[0]["text"], &entries[0]["seed"]), (&"Good evening.".into(), &3.into()));
+    assert!(entries[1]["error"].as_str().unwrap().contains("emoji") && entries[0]["error"].is_null());
+    let seconds = entries[2]["seconds"].as_f64().unwrap();
+    let wav = WavReader::open(bench.path("out/lines-004-Siya.wav")).unwrap();
+    assert!((seconds - f64::from(wav.len()) / 24_000.0).abs() < 1e-3);
+
+    // A line of the batch, said alone with its seed.
+    let seed = entries[2]["seed"].to_string();
+    let alone = ["Boarding begins shortly.", "-o", "alone.wav", "--voice", "Siya", "--seed", &seed];
+    let mut usual = super::say_arguments(&alone);
+    let at = usual.iter().position(|a| *a == "--temperature").unwrap();
+    usual.drain(at..at + 2);
+    done(&bench.run(&usual));
+    assert!(fs::read(bench.path("alone.wav")).unwrap() == fs::read(bench.path("out/lines-004-Siya.wav")).unwrap());
+
+    let flags = ["--seed", "3", "--name", "{stem}-{n:03}-{voice}", "--voice", "siya", "--json"];
+    let again = batch(&bench, "lines.txt", &flags);
+    assert_eq!(again.status.code(), Some(3));
+    let objects: Vec<Value> = stdout(&again).lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let last = objects.last().unwrap();
+    assert_eq!((&last["done"], &last["failed"], &last["skipped"]), (&0.into(), &1.into(), &2.into()));
+    assert_eq!((objects.len(), &objects[0]["n"]), (2, &3.into()));
+}
+
+#[test]
+fn batch_size_does_not_change_a_byte() {
+    let bench = Bench::new();
+    bench.write("lines.txt", "One.\nTwo, a little longer.\nThree.\nFour and more.\n");
+    done(&batch(&bench, "lines.txt", &["--seed", "5", "--batch-size", "1"]));
+    let read =
+        || files(&bench.path("out")).iter().map(|f| fs::read(bench.path("out").join(f)).unwrap()).collect::<Vec<_>>();
+    let one = read();
+    done(&batch(&bench, "lines.txt", &["--seed", "5", "--batch-size", "3", "--force"]));
+    assert_eq!(one.len(), 4);
+    assert!(one == read());
+}
+
+#[test]
+fn what_is_wrong_with_a_batch_is_said_before_it_begins() {
+    let bench = Bench::new();
+    bench.write("lines.txt", "One.\nTwo.\nOne.\n");
+    bench.write("empty.txt", " \n\n");
+    bench.write("latin.txt", b"fine\nna\xEFve\n");
+    bench.write("out", "a file where the folder should be");
+    refused(&batch(&bench, "none.txt", &[]), 1, &["none.txt"]);
+    refused(&batch(&bench, "empty.txt", &[]), 1, &["empty.txt", "no text"]);
+    refused(&batch(&bench, "latin.txt", &[]), 1, &["latin.txt", "line 2"]);
+    refused(&batch(&bench, "lines.txt", &["--name", "{hash}"]), 2, &["lines 1 and 3"]);
+    refused(&batch(&bench, "lines.txt", &["--name", "../{n}"]), 2, &["line 1", "out of the output folder"]);
+    refused(&batch(&bench, "lines.txt", &["--voice", "Syia"]), 2, &["did you mean `Siya`"]);
+    refused(&batch(&bench, "lines.txt", &[]), 1, &["out"]);
+    assert_eq!(bench.names(), ["empty.txt", "latin.txt", "lines.txt", "out"]);
+}
+
+#[test]
+fn a_dry_run_does_nothing() {
+    let bench = Bench::new();
+    let words = arguments("-", &["--dry-run", "--shard", "1/3"]);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let output = bench.pipe(b"One.\n\nThree.\nFour.\n", &words);
+    done(&output);
+    assert_eq!(stdout(&output), "0001.wav\tOne.\n0004.wav\tFour.\n");
+    assert_eq!(bench.names(), Vec::<String>::new());
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_finishes_what_is_under_way_and_the_next_run_goes_on() {
+    let bench = Bench::new();
+    bench.write("lines.txt", long_list());
+    let mut child = start(&bench, "lines.txt", &["--seed", "1", "--batch-size", "2"]);
+    wait_for_lines(&bench, &mut child, 2);
+    super::signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    refused(&output, 130, &["finishing the lines under way", "left", "run the same command again"]);
+    let finished = manifest(&bench).len();
+    assert!((2..60).contains(&finished), "{finished}");
+    assert_eq!(files(&bench.path("out")).len(), finished);
+    let hidden = fs::read_dir(bench.path("out")).unwrap().count() - finished - 1;
+    assert_eq!(hidden, 0, "{}", stderr(&output));
+
+    let rest = batch(&bench, "lines.txt", &["--seed", "1", "--batch-size", "8"]);
+    done(&rest);
+    assert!(stderr(&rest).contains(&format!("{finished} skipped")), "{}", stderr(&rest));
+    assert_eq!(files(&bench.path("out")).len(), 60);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_kill_costs_only_the_lines_under_way() {
+    let bench = Bench::new();
+    bench.write("lines.txt", long_list());
+    let mut child = start(&bench, "lines.txt", &["--seed", "1", "--batch-size", "2"]);
+    wait_for_lines(&bench, &mut child, 3);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let entries = manifest(&bench);
+    let whole = files(&bench.path("out"));
+    assert!(whole.len() >= entries.len() && whole.len() < 60);
+    for file in &whole {
+        let wav = WavReader::open(bench.path("out").join(file)).unwrap();
+        let samples = wav.into_samples::<i16>().map(Result::unwrap).count();
+        assert!(samples > 0, "{file}");
+    }
+    let rest = batch(&bench, "lines.txt", &["--seed", "1", "--batch-size", "8"]);
+    done(&rest);
+    assert!(stderr(&rest).contains(&format!("{} skipped", entries.len())), "{}", stderr(&rest));
+    assert_eq!(files(&bench.path("out")).len(), 60);
+}
