@@ -6,6 +6,7 @@ mod man;
 mod say;
 #[cfg(all(target_os = "linux", feature = "playback"))]
 #[path = "../sound/mod.rs"]
+#[allow(dead_code)] // the playback tests need more of it
 mod sound;
 mod usage;
 

