@@ -17,7 +17,9 @@ use crate::suggest::nearest;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Model and machine")]
 pub struct MachineArgs {
-    /// The model: a folder, a hub id ORG/NAME[@REVISION] or an alias [env: RTTS_MODEL]
+    /// The model: a folder, a hub id ORG/NAME[@REVISION], an alias or `builtin` [env: RTTS_MODEL]
+    ///
+    /// Without it: the model that was pulled last, else the built-in voice; one line says which.
     #[arg(short, long, value_name = "NAME")]
     pub model: Option<String>,
     /// Where to compute: auto, cpu or cuda[:N] [env: RTTS_DEVICE] [default: auto]

@@ -40,11 +40,21 @@ fn wrong_usage_is_status_2_and_says_what_is_right() {
 }
 
 #[test]
-fn a_model_must_be_chosen_and_found() {
+fn a_model_that_is_not_there_is_named() {
     let bench = Bench::new();
-    refused(&bench.run(&["say", "hi", "-o", "x.wav"]), 2, &["no model", "hint:", "-m FOLDER"]);
     refused(&bench.run(&["say", "hi", "-o", "x.wav", "-m", "./none"]), 1, &["./none"]);
     refused(&bench.run(&["voices", "-m", "nobody/nothing"]), 1, &["nobody/nothing"]);
+    assert_eq!(bench.names(), Vec::<String>::new());
+}
+
+#[test]
+fn without_a_model_the_built_in_voice_speaks() {
+    let bench = Bench::new();
+    let output = bench.run(&["voices"]);
+    done(&output);
+    assert_eq!(stdout(&output), "Clara\nRoss\n");
+    assert!(stderr(&output).contains("built-in"), "{}", stderr(&output));
+    assert_eq!(stdout(&bench.run(&["voices", "-m", "builtin", "-q"])), "Clara\nRoss\n");
 }
 
 #[test]
