@@ -64,6 +64,9 @@ impl Speaker for FakeSpeaker {
     fn longest_text(&self) -> usize {
         60
     }
+    fn words_only(&self) -> bool {
+        false
+    }
 
     fn slots(&self) -> usize {
         self.slots.len()

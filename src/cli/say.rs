@@ -137,7 +137,7 @@ pub fn run(say: &Say, offline: bool, console: &Console) -> Result<Outcome> {
     if let Some(voice) = &mut like.voice {
         *voice = known_voice(voice, &opened.voices()?)?.to_owned();
     }
-    let pieces = text::split(&text, say.cutting.split.split(), USUAL_PIECE).len();
+    let pieces = text::utterances(&text, say.cutting.split.split(), USUAL_PIECE, false)?.len();
     let mut speaker = opened.load(pieces.clamp(1, SIDE_BY_SIDE), console)?;
     let seed = say.voice.seed.unwrap_or_else(seed::draw);
     let script = script::write(speaker.as_ref(), 0, &text, &like, seed, &say.cutting)?;

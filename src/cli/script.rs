@@ -20,9 +20,10 @@ pub fn write(
     seed: u64,
     cutting: &Cutting,
 ) -> Result<Script> {
-    text::clean(text)?;
+    let words_only = cutting.normalize.wanted(speaker.words_only());
+    let pieces = text::utterances(text, cutting.split.split(), speaker.longest_text(), words_only)?;
     let mut script = Script { id, utterances: Vec::new(), gaps: Vec::new() };
-    for (i, piece) in text::split(text, cutting.split.split(), speaker.longest_text()).into_iter().enumerate() {
+    for (i, piece) in pieces.into_iter().enumerate() {
         let utterance = Utterance { text: piece.text, seed: seed::of_piece(seed, i), ..like.clone() };
         speaker.check(&utterance)?;
         script.utterances.push(utterance);

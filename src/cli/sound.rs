@@ -15,6 +15,12 @@ pub struct Cutting {
     /// text is longer than the model speaks well at once.
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Input")]
     pub split: SplitMode,
+    /// Whether numbers, dates, signs and abbreviations are written out as English words
+    ///
+    /// `auto` does it for models that only know words, such as the built-in voice, and leaves the text alone for models
+    /// trained on text as people write it.
+    #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Input")]
+    pub normalize: Normalize,
     /// Silence between joined utterances, in milliseconds [default: as the text suggests]
     #[arg(long, value_name = "MS", help_heading = "Output", value_parser = clap::value_parser!(u32).range(0..=60_000))]
     pub gap: Option<u32>,
@@ -42,6 +48,29 @@ impl SplitMode {
             SplitMode::Sentence => Split::Sentence,
             SplitMode::Line => Split::Line,
             SplitMode::None => Split::None,
+        }
+    }
+}
+
+/// When text is written out in words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Normalize {
+    /// Where the model only knows words.
+    #[default]
+    Auto,
+    /// For every model.
+    Always,
+    /// For no model.
+    Never,
+}
+
+impl Normalize {
+    /// Whether to, for a model that knows only words or one that doesn't.
+    pub fn wanted(self, words_only: bool) -> bool {
+        match self {
+            Normalize::Auto => words_only,
+            Normalize::Always => true,
+            Normalize::Never => false,
         }
     }
 }

@@ -33,6 +33,9 @@ impl Speaker for Counter {
     fn longest_text(&self) -> usize {
         100
     }
+    fn words_only(&self) -> bool {
+        false
+    }
     fn slots(&self) -> usize {
         self.slots.len()
     }

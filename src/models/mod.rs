@@ -106,6 +106,8 @@ pub trait Speaker: Send {
     fn device(&self) -> String;
     /// Characters that one utterance should hold at most; longer text is better split.
     fn longest_text(&self) -> usize;
+    /// The model was trained on words only: numbers, signs and abbreviations are better written out before.
+    fn words_only(&self) -> bool;
     /// How many slots there are.
     fn slots(&self) -> usize;
     /// Checks an utterance (voice, text, style, length against the context) without touching a slot.

@@ -75,12 +75,14 @@ pub struct Advice {
     pub top_k: usize,
     /// Characters one utterance should hold at most.
     pub longest_text: usize,
+    /// Numbers, signs and abbreviations are better written out in English words.
+    pub words_only: bool,
 }
 
 impl Default for Advice {
     /// The values of the rumik-oss-1 card; about 25 seconds of speech.
     fn default() -> Self {
-        Self { temperature: 0.8, top_k: 30, longest_text: 400 }
+        Self { temperature: 0.8, top_k: 30, longest_text: 400, words_only: false }
     }
 }
 
@@ -294,6 +296,7 @@ fn advice(json: &Json) -> Result<Advice> {
         if let Some(n) = object.opt_usize("longest_text")?.filter(|n| *n > 0) {
             advice.longest_text = n;
         }
+        advice.words_only = object.opt_bool("words_only")?.unwrap_or(advice.words_only);
     }
     Ok(advice)
 }

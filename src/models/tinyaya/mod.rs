@@ -224,6 +224,10 @@ impl<C: Compute> Speaker for TinyAya<C> {
         self.config.advice.longest_text
     }
 
+    fn words_only(&self) -> bool {
+        self.config.advice.words_only
+    }
+
     fn check(&self, utterance: &Utterance) -> Result<()> {
         self.plan(utterance).map(|_| ())
     }
