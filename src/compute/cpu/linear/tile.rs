@@ -59,9 +59,9 @@ pub(in crate::compute::cpu) trait Tiles {
 
 /// Room for 16 sums of 16 lanes and what feeds them.
 pub(in crate::compute::cpu) struct Large;
-/// Room for 6.
+/// Room for 4, one input row's or two's.
 pub(in crate::compute::cpu) struct Medium;
-/// Room for 4, and small code.
+/// The same, in less code.
 pub(in crate::compute::cpu) struct Small;
 
 impl Tiles for Large {
@@ -91,25 +91,14 @@ impl Tiles for Large {
 impl Tiles for Medium {
     #[inline(always)]
     unsafe fn run<L: Lanes, W: Reader>(w: W, x: &Inputs<'_>, rows: Range<usize>, range: Range<usize>, out: Output<'_>) {
-        let step = if rows.len() == 1 { 4 } else { 2 };
-        let whole = range.start + range.len() / step * step;
         // SAFETY: the caller's promise.
         unsafe {
-            for n in (range.start..whole).step_by(step) {
-                if rows.len() == 1 {
-                    tile::<L, W, 4, 1>(w, n, x, rows.start, out);
-                    continue;
-                }
-                let mut r = rows.start;
-                while r < rows.end {
-                    // Of two and more, shares are of two or three.
-                    let size = share(rows.end - r, 3);
-                    match size {
-                        2 => tile::<L, W, 2, 2>(w, n, x, r, out),
-                        _ => tile::<L, W, 2, 3>(w, n, x, r, out),
-                    }
-                    r += size;
-                }
+            if rows.len() > 1 {
+                return Small::run::<L, W>(w, x, rows, range, out);
+            }
+            let whole = range.start + range.len() / 4 * 4;
+            for n in (range.start..whole).step_by(4) {
+                tile::<L, W, 4, 1>(w, n, x, rows.start, out);
             }
             singly::<L, W>(w, x, rows, whole..range.end, out);
         }
@@ -193,21 +182,27 @@ unsafe fn tile<L: Lanes, W: Reader, const N: usize, const R: usize>(
                 }
             }
         }
-        if W::RAGGED && rest > 0 {
+        // What follows stays loops, and what loops index must be memory: the sums are put there only now, so that they
+        // were registers above.
+        let mut stored = [[[0f32; LANES]; N]; R];
+        for j in 0..R {
             for i in 0..N {
-                values[i] = w.rest(i, groups, rest);
+                sums[j][i].store(stored[j][i].as_mut_ptr());
             }
+        }
+        if W::RAGGED && rest > 0 {
             for j in 0..R {
                 let input = padded(&x.row(r + j)[groups * LANES..]);
                 let input = L::f32(input.as_ptr());
                 for i in 0..N {
-                    sums[j][i] = values[i].fma(input, sums[j][i]);
+                    let sum = &mut stored[j][i];
+                    w.rest::<L>(i, groups, rest).fma(input, L::f32(sum.as_ptr())).store(sum.as_mut_ptr());
                 }
             }
         }
         for j in 0..R {
             for i in 0..N {
-                out.put(r + j, n + i, sums[j][i].sum());
+                out.put(r + j, n + i, L::f32(stored[j][i].as_ptr()).sum());
             }
         }
     }
