@@ -11,13 +11,15 @@ use crate::audio::fade::{CUT_FADE_MS, fade_out, samples_in};
 /// Joins the pieces of one text.
 pub struct Joiner {
     rate: u32,
+    /// Silence before the first piece, in samples, until it is heard.
+    lead: usize,
     /// The piece whose audio flows through.
     current: usize,
     pieces: Vec<Piece>,
 }
 
 struct Piece {
-    /// Silence after this piece, in samples; none after the last.
+    /// Silence after this piece, in samples.
     gap: usize,
     /// Audio that waits for its turn.
     waiting: Vec<f32>,
@@ -28,10 +30,10 @@ struct Piece {
 }
 
 impl Joiner {
-    /// For pieces with `gaps[i]` samples of silence after piece i; the last gap is not used.
-    pub fn new(gaps: &[usize], rate: u32) -> Self {
+    /// For pieces with `lead` samples of silence before the first and `gaps[i]` after piece i.
+    pub fn new(lead: usize, gaps: &[usize], rate: u32) -> Self {
         let piece = |&gap: &usize| Piece { gap, waiting: Vec::new(), tail: VecDeque::new(), end: None };
-        Self { rate, current: 0, pieces: gaps.iter().map(piece).collect() }
+        Self { rate, lead, current: 0, pieces: gaps.iter().map(piece).collect() }
     }
 
     /// The next samples of piece `i`; returns what can be heard now.
@@ -41,7 +43,9 @@ impl Joiner {
         piece.tail.extend(&samples[samples.len().saturating_sub(keep)..]);
         piece.tail.drain(..piece.tail.len().saturating_sub(keep));
         if i == self.current {
-            return samples.to_vec();
+            let mut heard = vec![0.0; std::mem::take(&mut self.lead)];
+            heard.extend_from_slice(samples);
+            return heard;
         }
         piece.waiting.extend_from_slice(samples);
         Vec::new()
@@ -58,10 +62,9 @@ impl Joiner {
                 fade_out(&mut fade, self.rate);
                 heard.extend(fade);
             }
-            let gap = piece.gap;
+            heard.resize(heard.len() + piece.gap, 0.0);
             self.current += 1;
             if let Some(next) = self.pieces.get_mut(self.current) {
-                heard.resize(heard.len() + gap, 0.0);
                 heard.append(&mut next.waiting);
             }
         }
@@ -81,20 +84,20 @@ mod tests {
 
     #[test]
     fn the_first_piece_flows_and_the_second_waits() {
-        let mut joiner = Joiner::new(&[2, 2], 1000);
+        let mut joiner = Joiner::new(1, &[2, 3], 1000);
         assert!(joiner.audio(1, &[0.5, 0.5]).is_empty());
-        assert_eq!(joiner.audio(0, &[0.1]), [0.1]);
+        assert_eq!(joiner.audio(0, &[0.1]), [0.0, 0.1]);
         assert!(joiner.end(1, false).is_empty());
         assert_eq!(joiner.audio(0, &[0.2]), [0.2]);
         assert!(!joiner.complete());
-        assert_eq!(joiner.end(0, false), [0.0, 0.0, 0.5, 0.5]);
+        assert_eq!(joiner.end(0, false), [0.0, 0.0, 0.5, 0.5, 0.0, 0.0, 0.0]);
         assert!(joiner.complete());
     }
 
     #[test]
     fn a_cut_piece_keeps_its_samples_and_fades_after_them() {
         // 10 ms at 1000 Hz are 10 samples.
-        let mut joiner = Joiner::new(&[0, 0], 1000);
+        let mut joiner = Joiner::new(0, &[0, 0], 1000);
         let mut heard = joiner.audio(0, &[0.25; 7]);
         heard.extend(joiner.audio(0, &[0.75; 8]));
         assert_eq!(heard, [[0.25; 7].as_slice(), &[0.75; 8]].concat());
@@ -112,7 +115,7 @@ mod tests {
         /// Whatever the order in which the pieces come in, they leave in theirs, whole.
         #[test]
         fn order_of_arrival_does_not_matter(picks in prop::collection::vec(0usize..4, 1..60)) {
-            let mut joiner = Joiner::new(&[3; 4], 1000);
+            let mut joiner = Joiner::new(0, &[3, 3, 3, 0], 1000);
             let mut said: [Vec<f32>; 4] = Default::default();
             let mut heard = Vec::new();
             for (step, piece) in picks.into_iter().enumerate() {

@@ -41,7 +41,7 @@ Examples:
 pub struct Say {
     /// What to say; several are joined by spaces, `-` reads stdin
     ///
-    /// Without TEXT and --file, stdin is read where it is no terminal.
+    /// Without TEXT and --file, stdin is read where it is no terminal. `[pause:500ms]` in the text is a silence.
     #[arg(value_name = "TEXT", help_heading = "Input")]
     pub text: Vec<String>,
     /// Read the text from a UTF-8 file; `-` is stdin
@@ -129,7 +129,7 @@ pub fn run(say: &Say, offline: bool, console: &Console) -> Result<Outcome> {
     }
     let interrupt = Interrupt::listen()?;
     let text = say.text()?;
-    text::clean(&text).map_err(|e| usage(&e))?;
+    script::check(&text).map_err(|e| usage(&e))?;
     let settings = Settings::resolve(&say.machine)?;
     let mut like = say.voice.utterance();
     like.voice = like.voice.or_else(|| settings.voice.clone());
@@ -140,7 +140,8 @@ pub fn run(say: &Say, offline: bool, console: &Console) -> Result<Outcome> {
     let pieces = text::utterances(&text, say.cutting.split.split(), USUAL_PIECE, false)?.len();
     let mut speaker = opened.load(pieces.clamp(1, SIDE_BY_SIDE), console)?;
     let seed = say.voice.seed.unwrap_or_else(seed::draw);
-    let script = script::write(speaker.as_ref(), 0, &text, &like, seed, &say.cutting)?;
+    like.seed = seed;
+    let script = script::write(speaker.as_ref(), 0, &text, &like, &say.cutting)?;
     say.perform(speaker.as_mut(), script, &target, seed, &interrupt, console)
 }
 

@@ -1,44 +1,124 @@
-//! A text and its settings become a script: cut into utterances, each with its seed, each checked by the model.
+//! A text and its settings become a script: cut into utterances, each with its seed, each checked by the model, with
+//! the silences between them.
+
+use std::time::Duration;
 
 use super::seed;
 use super::sound::Cutting;
 use super::speak::Script;
 use crate::audio::fade::samples_in;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::models::{Speaker, Utterance};
+use crate::text::markers::{self, Part};
 use crate::text::{self, Pause};
 
-/// The script of `text`. `like` holds voice and sampling; `seed` is the text's own.
+/// Whether `text` holds anything that can be spoken, as far as that shows without a model.
+///
+/// # Errors
+/// Why it cannot be spoken.
+pub fn check(text: &str) -> Result<()> {
+    text::clean(text)?;
+    let speakable = |part: &Part| matches!(part, Part::Text(text) if text::clean::is_speakable(text));
+    if markers::parse(text)?.iter().any(speakable) {
+        return Ok(());
+    }
+    Err(Error::new("the text holds nothing but pauses").hint("give at least one word"))
+}
+
+/// The script of `text`. `like` holds voice, sampling and the text's own seed.
 ///
 /// # Errors
 /// A text that cannot be spoken, or a setting that the model refuses.
-pub fn write(
-    speaker: &dyn Speaker,
-    id: usize,
-    text: &str,
-    like: &Utterance,
-    seed: u64,
-    cutting: &Cutting,
-) -> Result<Script> {
+pub fn write(speaker: &dyn Speaker, id: usize, text: &str, like: &Utterance, cutting: &Cutting) -> Result<Script> {
+    check(text)?;
     let words_only = cutting.normalize.wanted(speaker.words_only());
-    let pieces = text::utterances(text, cutting.split.split(), speaker.longest_text(), words_only)?;
-    let mut script = Script { id, utterances: Vec::new(), gaps: Vec::new() };
-    for (i, piece) in pieces.into_iter().enumerate() {
-        let utterance = Utterance { text: piece.text, seed: seed::of_piece(seed, i), ..like.clone() };
+    let mut lead = Duration::ZERO;
+    // Each utterance with the silence after it.
+    let mut pieces: Vec<(String, Duration)> = Vec::new();
+    // Whether a marker said how long the last silence is.
+    let mut marked = false;
+    for part in markers::parse(text)? {
+        match part {
+            Part::Pause(pause) => {
+                let silence = pieces.last_mut().map_or(&mut lead, |piece| &mut piece.1);
+                *silence = if marked { *silence + pause } else { pause };
+                marked = true;
+            }
+            Part::Text(text) if text::clean::is_speakable(&text) => {
+                let cut = text::utterances(&text, cutting.split.split(), speaker.longest_text(), words_only)?;
+                pieces.extend(cut.into_iter().map(|piece| (piece.text, silence(cutting, piece.pause))));
+                marked = false;
+            }
+            // A stop or a dash between two markers.
+            Part::Text(_) => {}
+        }
+    }
+    // Nothing follows the last utterance, unless the text says so.
+    if let Some(last) = pieces.last_mut().filter(|_| !marked) {
+        last.1 = Duration::ZERO;
+    }
+    let samples = |pause: Duration| samples_in(pause.as_millis() as u32, speaker.sample_rate());
+    let mut script = Script { id, lead: samples(lead), utterances: Vec::new(), gaps: Vec::new() };
+    for (i, (text, pause)) in pieces.into_iter().enumerate() {
+        let utterance = Utterance { text, seed: seed::of_piece(like.seed, i), ..like.clone() };
         speaker.check(&utterance)?;
         script.utterances.push(utterance);
-        let gap = cutting.gap.unwrap_or_else(|| pause(piece.pause));
-        script.gaps.push(samples_in(gap, speaker.sample_rate()));
+        script.gaps.push(samples(pause));
     }
     Ok(script)
 }
 
-/// Silence where the text is silent about it, in milliseconds. The utterances bring some of their own.
-fn pause(pause: Pause) -> u32 {
-    match pause {
+/// The silence after an utterance: as asked for, else as what ends with it suggests. Utterances bring some of their own.
+fn silence(cutting: &Cutting, pause: Pause) -> Duration {
+    let milliseconds = cutting.gap.unwrap_or(match pause {
         Pause::Word => 0,
         Pause::Clause => 80,
         Pause::Sentence => 200,
         Pause::Paragraph => 450,
+    });
+    Duration::from_millis(milliseconds.into())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::cli::fake::{FakeSpeaker, RATE};
+    use crate::cli::sound::Normalize;
+
+    fn script(text: &str, normalize: Normalize) -> Result<Script> {
+        let cutting = Cutting { normalize, ..Cutting::default() };
+        write(&FakeSpeaker::new(1), 0, text, &Utterance::default(), &cutting)
+    }
+
+    #[test]
+    fn pauses_stand_where_the_text_puts_them() {
+        let script = script("[pause:100ms] One. [pause:500ms] Two. [pause:1s][pause:250ms]", Normalize::Auto).unwrap();
+        let texts: Vec<&str> = script.utterances.iter().map(|u| u.text.as_str()).collect();
+        assert_eq!(texts, ["One.", "Two."]);
+        let rate = RATE as usize;
+        assert_eq!((script.lead, script.gaps), (rate / 10, vec![rate / 2, rate * 5 / 4]));
+    }
+
+    #[test]
+    fn nothing_follows_the_last_utterance() {
+        let script = script("The first paragraph is here.\n\nThe second is there.", Normalize::Auto).unwrap();
+        assert_eq!(script.gaps, [samples_in(450, RATE), 0]);
+    }
+
+    #[test]
+    fn words_are_written_out_where_the_model_needs_it() {
+        assert_eq!(script("It is 25 km.", Normalize::Auto).unwrap().utterances[0].text, "It is 25 km.");
+        assert_eq!(
+            script("It is 25 km.", Normalize::Always).unwrap().utterances[0].text,
+            "It is twenty-five kilometers."
+        );
+    }
+
+    #[test]
+    fn pauses_alone_are_nothing_to_say() {
+        for text in ["[pause:1s]", "[pause:1s] ... [pause:1s]", "", "[pause:soon] Hello."] {
+            assert!(script(text, Normalize::Auto).is_err() && check(text).is_err(), "{text}");
+        }
     }
 }

@@ -15,6 +15,8 @@ use crate::models::{Speaker, Stop, Utterance};
 pub struct Script {
     /// The caller's own number.
     pub id: usize,
+    /// Samples of silence before them.
+    pub lead: usize,
     /// Its utterances, in order; never empty.
     pub utterances: Vec<Utterance>,
     /// Samples of silence after each of them.
@@ -106,7 +108,7 @@ impl Iterator for Feed<'_> {
             }
             let script = self.scripts.next()?;
             let live = Live {
-                joiner: Joiner::new(&script.gaps, self.rate),
+                joiner: Joiner::new(script.lead, &script.gaps, self.rate),
                 begun: Instant::now(),
                 samples: 0,
                 steps: 0,
@@ -196,8 +198,10 @@ mod tests {
     fn spoken(slots: usize, texts: &[&str], like: &Utterance) -> Vec<Result<(Vec<f32>, Told)>> {
         let mut speaker = FakeSpeaker::new(slots);
         let cutting = Cutting { gap: Some(100), ..Cutting::default() };
-        let script =
-            |(id, text): (usize, &&str)| script::write(&speaker, id, text, like, 40 + id as u64, &cutting).unwrap();
+        let script = |(id, text): (usize, &&str)| {
+            let like = Utterance { seed: 40 + id as u64, ..like.clone() };
+            script::write(&speaker, id, text, &like, &cutting).unwrap()
+        };
         let scripts: Vec<Script> = texts.iter().enumerate().map(script).collect();
         let mut audio = vec![Vec::new(); texts.len()];
         let mut ends: Vec<Option<Result<Told>>> = texts.iter().map(|_| None).collect();
@@ -233,7 +237,8 @@ mod tests {
     fn pieces_are_joined_in_order_with_gaps_and_seeds() {
         let speaker = FakeSpeaker::new(4);
         let cutting = Cutting { gap: Some(100), ..Cutting::default() };
-        let script = script::write(&speaker, 0, LONG, &Utterance::default(), 40, &cutting).unwrap();
+        let script =
+            script::write(&speaker, 0, LONG, &Utterance { seed: 40, ..Utterance::default() }, &cutting).unwrap();
         assert!(script.utterances.len() >= 3);
         assert_eq!(script.utterances[0].seed, 40);
         let pieces: Vec<Vec<f32>> = script.utterances.iter().map(FakeSpeaker::speech).collect();

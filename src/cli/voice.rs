@@ -64,14 +64,22 @@ pub fn known_voice<'a>(name: &str, voices: &'a [String]) -> Result<&'a str> {
     })
 }
 
-fn temperature(text: &str) -> Result<f32, String> {
+/// A temperature as the command line and lists take it.
+///
+/// # Errors
+/// What is no number from 0 up.
+pub fn temperature(text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {
         Ok(t) if t.is_finite() && t >= 0.0 => Ok(t),
         _ => Err("a number from 0 up is needed, for example 0.8".into()),
     }
 }
 
-fn seconds(text: &str) -> Result<f32, String> {
+/// A length in seconds as the command line and lists take it.
+///
+/// # Errors
+/// What is no number above 0.
+pub fn seconds(text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {
         Ok(s) if s.is_finite() && s > 0.0 => Ok(s),
         _ => Err("a number above 0 is needed, for example 12.5".into()),

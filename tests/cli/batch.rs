@@ -120,6 +120,26 @@ fn what_is_wrong_with_a_batch_is_said_before_it_begins() {
 }
 
 #[test]
+fn lists_of_objects_and_tables() {
+    let bench = Bench::new();
+    bench.write("a.jsonl", "{\"text\": \"One.\", \"voice\": \"siya\", \"name\": \"one\"}\n{\"text\": \"Two.\"}\n");
+    let output = batch(&bench, "a.jsonl", &["--dry-run", "--name", "{n}-{voice}"]);
+    done(&output);
+    assert_eq!(stdout(&output), "one.wav\tOne.\n2-Ira.wav\tTwo.\n");
+    bench.write("b.csv", "text,voice\nOne.,Siya\nTwo.,Siyaa\n");
+    refused(&batch(&bench, "b.csv", &["--dry-run"]), 2, &["line 2", "did you mean `Siya`"]);
+    bench.write("c.csv", "text,tempo\nOne.,5\n");
+    refused(&batch(&bench, "c.csv", &[]), 1, &["c.csv", "line 2", "`tempo`", "max_seconds"]);
+    bench.write("d.jsonl", "{\"text\": \"One.\"}\nTwo.\n");
+    refused(&batch(&bench, "d.jsonl", &[]), 1, &["d.jsonl", "line 2"]);
+    bench.write("e.json", "[]");
+    refused(&batch(&bench, "e.json", &[]), 2, &["e.json", "jq -c"]);
+    bench.write("f.tsv", "text\tname\nOne.\t../up\n");
+    refused(&batch(&bench, "f.tsv", &[]), 2, &["line 1", "`../up.wav`", "out of the output folder"]);
+    assert!(!bench.path("out").exists());
+}
+
+#[test]
 fn a_dry_run_does_nothing() {
     let bench = Bench::new();
     let words = arguments("-", &["--dry-run", "--shard", "1/3"]);

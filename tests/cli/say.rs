@@ -176,6 +176,21 @@ fn long_text_is_cut_spoken_side_by_side_and_joined() {
 }
 
 #[test]
+fn pauses_in_the_text_are_silence() {
+    let bench = Bench::new();
+    let samples = |text: &str, file: &str| {
+        done(&bench.say(&[text, "-o", file, "--seed", "2"]));
+        let wav = WavReader::open(bench.path(file)).unwrap();
+        wav.into_samples::<i16>().map(Result::unwrap).collect::<Vec<_>>()
+    };
+    let plain = samples("Good evening.", "a.wav");
+    let paused = samples("[pause:250ms] Good evening. [pause:0.5s]", "b.wav");
+    let silence = |seconds: f64| vec![0; (seconds * 24_000.0) as usize];
+    assert!(paused == [silence(0.25), plain, silence(0.5)].concat());
+    refused(&bench.say(&["Wait [pause:soon].", "-o", "x.wav"]), 2, &["[pause:soon]"]);
+}
+
+#[test]
 fn a_cut_is_reported_and_ends_at_the_limit() {
     let bench = Bench::new();
     let output = bench.say(&["Good evening, good evening.", "-o", "x.wav", "--voice", "Zoya", "--json"]);

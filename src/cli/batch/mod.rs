@@ -36,13 +36,18 @@ const USUAL_SLOTS: usize = 8;
 Examples:
   rtts batch lines.txt -d out/
   rtts batch lines.txt -d out/ --name \"{stem}-{n:04}-{voice}\" --voice Zoya --seed 7
+  rtts batch lines.csv -d out/ --seed 7         columns text, name, voice and more
   rtts batch lines.txt -d out/ --shard 2/8      the second of eight machines")]
 pub struct Batch {
-    /// The list: UTF-8, a line an utterance; `-` is stdin
+    /// The list: .txt with a line an utterance, .jsonl, .csv or .tsv; `-` is stdin
     ///
-    /// Blank lines are passed over, but keep their number.
+    /// UTF-8. Blank lines are passed over, but keep their number. Objects and tables have a `text` and may have `name`
+    /// (of the file), `voice`, `style`, `seed`, `temperature`, `top_k` and `max_seconds`, which go before the flags.
     #[arg(value_name = "LIST", help_heading = "Input")]
     pub list: PathBuf,
+    /// How the list is written [default: as its name says; stdin: txt]
+    #[arg(long, value_name = "FORM", help_heading = "Input")]
+    pub form: Option<Form>,
     /// How long lines are cut.
     #[command(flatten)]
     pub cutting: Cutting,
@@ -104,13 +109,14 @@ fn slots(text: &str) -> Result<Slots, String> {
 /// Whatever stands in the way of the whole; a line that fails is no error.
 pub fn run(batch: &Batch, offline: bool, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
-    let form = Form::of(&batch.list)?;
+    let form = batch.form.map_or_else(|| Form::of(&batch.list), Ok)?;
     if batch.list.as_os_str() == input::STDIN && input::stdin_is_terminal() {
         return Err(Error::usage("there is no list on stdin").hint("name a file, or pipe the list in"));
     }
-    let mut lines = form.lines(&input::read(&batch.list)?);
+    let place = format!("`{}`", batch.list.display());
+    let mut lines = form.lines(&input::read(&batch.list)?, &place)?;
     if lines.is_empty() {
-        return Err(Error::new(format!("`{}` holds no text", batch.list.display())).hint("give a line an utterance"));
+        return Err(Error::new(format!("{place} holds no text")).hint("give a line an utterance"));
     }
     if let Some(shard) = batch.shard {
         lines.retain(|line| shard.holds(line.n));
@@ -124,9 +130,15 @@ pub fn run(batch: &Batch, offline: bool, console: &Console) -> Result<Outcome> {
     if let Some(voice) = &mut like.voice {
         *voice = known_voice(voice, &voices)?.to_owned();
     }
+    for line in &mut lines {
+        if let Some(voice) = &mut line.own.voice {
+            *voice = known_voice(voice, &voices).map_err(|e| e.at(format_args!("line {}", line.n)))?.to_owned();
+        }
+    }
     let voice = like.voice.as_deref().or(voices.first().map(String::as_str)).unwrap_or("default");
 
-    let common = plan::Common { batch, like: &like, voice, model: &opened.fingerprint()?, activations };
+    let model = opened.fingerprint()?;
+    let common = plan::Common { batch, like: &like, voice, model: &model, activations };
     let base = batch.voice.seed.unwrap_or_else(seed::draw);
     let tasks = plan::tasks(&lines, base, &common);
     name::check(tasks.iter().map(|task| (task.n, task.file.as_str())))?;
@@ -148,6 +160,6 @@ pub fn run(batch: &Batch, offline: bool, console: &Console) -> Result<Outcome> {
     };
     let mut speaker = opened.load(slots.min(tasks.len().max(1)), console)?;
     let mut manifest = Manifest::open(&batch.directory)?;
-    let run = perform::Run { batch, like: &like, skipped, interrupt: &interrupt, console };
+    let run = perform::Run { batch, skipped, interrupt: &interrupt, console };
     run.speak(speaker.as_mut(), tasks, &mut manifest)
 }

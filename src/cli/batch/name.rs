@@ -84,7 +84,7 @@ impl Template {
                 Part::Hash => name.push_str(with.hash),
             }
         }
-        with_ending(name)
+        file(&name)
     }
 }
 
@@ -93,8 +93,9 @@ fn safe(value: &str) -> String {
     value.chars().map(|c| if c == '/' || c == '\\' || c.is_control() { '_' } else { c }).collect()
 }
 
-fn with_ending(name: String) -> String {
-    if name.to_lowercase().ends_with(".wav") { name } else { format!("{name}.wav") }
+/// The file of a line with this name.
+pub fn file(name: &str) -> String {
+    if name.to_lowercase().ends_with(".wav") { name.to_owned() } else { format!("{name}.wav") }
 }
 
 /// Checks all names of a batch, given with their lines' numbers.

@@ -18,14 +18,12 @@ use crate::cli::speak::{Event, Told, speak};
 use crate::cli::{Outcome, script};
 use crate::engine::Flow;
 use crate::error::{Error, Result};
-use crate::models::{Speaker, Utterance};
+use crate::models::Speaker;
 
 /// What a batch works with, besides the speaker and the manifest.
 pub struct Run<'a> {
     /// The command line.
     pub batch: &'a Batch,
-    /// Voice and sampling of all lines.
-    pub like: &'a Utterance,
     /// Lines that an earlier run did.
     pub skipped: usize,
     /// Whether the user asked to stop.
@@ -81,7 +79,7 @@ impl Run<'_> {
 
         let mut scripts = Vec::new();
         for task in tasks {
-            match script::write(speaker, task.n, &task.text, self.like, task.seed, &self.batch.cutting) {
+            match script::write(speaker, task.n, &task.text, &task.like, &self.batch.cutting) {
                 Ok(script) => {
                     scripts.push(script);
                     work.tasks.insert(task.n, task);
@@ -237,7 +235,7 @@ fn entry(task: &Task) -> Entry {
         n: task.n,
         text: task.text.clone(),
         file: task.file.clone(),
-        seed: task.seed,
+        seed: task.like.seed,
         key: task.key.clone(),
         ..Entry::default()
     }

@@ -9,14 +9,14 @@ use sha2::{Digest, Sha256};
 use super::Batch;
 use super::list::Line;
 use super::manifest::Entry;
-use super::name::Fill;
+use super::name::{self, Fill};
 use crate::cli::console::Console;
 use crate::cli::{Outcome, seed};
 use crate::error::Result;
 use crate::models::Utterance;
 
 /// One line to speak.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Task {
     /// The line's number.
     pub n: usize,
@@ -24,8 +24,8 @@ pub struct Task {
     pub text: String,
     /// The WAV file, relative to the output folder.
     pub file: String,
-    /// The line's own seed.
-    pub seed: u64,
+    /// Voice, sampling and seed; the text is not in it.
+    pub like: Utterance,
     /// The same where text, settings and model are the same.
     pub key: String,
 }
@@ -34,9 +34,9 @@ pub struct Task {
 pub struct Common<'a> {
     /// The command line.
     pub batch: &'a Batch,
-    /// Voice and sampling.
+    /// Voice and sampling, as far as the command line and the settings say.
     pub like: &'a Utterance,
-    /// The voice that speaks, by name.
+    /// The voice that speaks where nobody names one.
     pub voice: &'a str,
     /// Stands for the model's files.
     pub model: &'a str,
@@ -73,17 +73,23 @@ pub fn tasks(lines: &[Line], base: u64, common: &Common<'_>) -> Vec<Task> {
 }
 
 fn task(line: &Line, stem: &str, base: u64, common: &Common<'_>) -> Task {
-    let seed = seed::of_line(base, line.n);
+    let mut like = line.own.over(common.like);
+    like.seed = line.own.seed.unwrap_or_else(|| seed::of_line(base, line.n));
+    let voice = like.voice.as_deref().unwrap_or(common.voice);
     let hash = digest(line.text.as_bytes(), 12);
-    let file = common.batch.name.fill(Fill { n: line.n, stem, voice: common.voice, hash: &hash });
+    let file = match &line.name {
+        Some(name) => name::file(name),
+        None => common.batch.name.fill(Fill { n: line.n, stem, voice, hash: &hash }),
+    };
+    let given = line.own.seed.is_some() || common.batch.voice.seed.is_some();
     let identity = Identity {
         text: &line.text,
-        voice: common.voice,
-        style: common.like.style.as_deref(),
-        seed: common.batch.voice.seed.map(|_| seed),
-        temperature: common.like.temperature,
-        top_k: common.like.top_k,
-        max_seconds: common.like.max_seconds,
+        voice,
+        style: like.style.as_deref(),
+        seed: given.then_some(like.seed),
+        temperature: like.temperature,
+        top_k: like.top_k,
+        max_seconds: like.max_seconds,
         split: format!("{:?}", common.batch.cutting.split),
         normalize: format!("{:?}", common.batch.cutting.normalize),
         gap: common.batch.cutting.gap,
@@ -94,7 +100,7 @@ fn task(line: &Line, stem: &str, base: u64, common: &Common<'_>) -> Task {
     };
     // Plain data with string keys always becomes JSON.
     let key = digest(&serde_json::to_vec(&identity).unwrap_or_default(), 16);
-    Task { n: line.n, text: line.text.clone(), file, seed, key }
+    Task { n: line.n, text: line.text.clone(), file, like, key }
 }
 
 /// The first `digits` of the SHA-256 of `bytes`, in hexadecimal.

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use super::manifest::{self, Entry, Manifest};
 use super::perform::Run;
 use super::{Batch, name, plan};
+use crate::audio::pcm::{Format, Quantiser};
 use crate::cli::Outcome;
 use crate::cli::args::Global;
 use crate::cli::batch::list::Form;
@@ -20,6 +21,7 @@ use crate::cli::console::Console;
 use crate::cli::fake::FakeSpeaker;
 use crate::cli::interrupt::Interrupt;
 use crate::error::Result;
+use crate::models::Utterance;
 
 #[derive(Parser)]
 struct Flags {
@@ -49,13 +51,17 @@ impl Bench {
         let like = batch.voice.utterance();
         let voice = like.voice.as_deref().unwrap_or("Low");
         let common = plan::Common { batch: &batch, like: &like, voice, model: "fake", activations: "auto" };
-        let tasks = plan::tasks(&Form::Text.lines(list), batch.voice.seed.unwrap_or(7), &common);
+        let tasks = plan::tasks(
+            &batch.form.unwrap_or(Form::Txt).lines(list, "list").unwrap(),
+            batch.voice.seed.unwrap_or(7),
+            &common,
+        );
         name::check(tasks.iter().map(|t| (t.n, t.file.as_str())))?;
         let known = manifest::read(&self.path(manifest::FILE))?;
         let (tasks, skipped) = plan::remaining(tasks, &known, &batch);
         let console = Console::new(&Global { quiet: true, ..Global::default() });
         let mut manifest = Manifest::open(&batch.directory)?;
-        let run = Run { batch: &batch, like: &like, skipped, interrupt: &self.interrupt, console: &console };
+        let run = Run { batch: &batch, skipped, interrupt: &self.interrupt, console: &console };
         run.speak(speaker, tasks, &mut manifest).map(|outcome| (outcome, skipped))
     }
 
@@ -193,4 +199,25 @@ fn names_follow_the_template() {
     assert!(bench.path("a/lines-3-High.wav").is_file());
     assert!(bench.run(LIST, &["--name", "same"], &mut FakeSpeaker::new(2)).is_err());
     assert!(bench.run(LIST, &["--name", "../{n}"], &mut FakeSpeaker::new(2)).is_err());
+}
+
+#[test]
+fn lines_have_settings_of_their_own() {
+    let bench = Bench::new();
+    let list =
+        "text,name,voice,seed,max_seconds\nOne is high.,a/high,High,5,\nTwo is short.,short,,,0.05\nThree.,,,,\n";
+    let flags = ["--form", "csv", "--seed", "9"];
+    assert_eq!(bench.run(list, &flags, &mut FakeSpeaker::new(3)).unwrap(), (Outcome::Done, 0));
+    let mut entries = bench.entries();
+    entries.sort_by_key(|e| e.n);
+    let files: Vec<_> = entries.iter().map(|e| e.file.as_str()).collect();
+    assert_eq!(files, ["a/high.wav", "short.wav", "0003.wav"]);
+    assert_eq!((entries[0].seed, entries[1].stop.as_deref(), entries[2].steps), (5, Some("length"), Some(6)));
+    let high = Utterance { text: "One is high.".into(), voice: Some("High".into()), seed: 5, ..Utterance::default() };
+    let mut quantiser = Quantiser::new(Format::I16);
+    let expected: Vec<i16> = FakeSpeaker::speech(&high).iter().map(|x| quantiser.i16(*x)).collect();
+    assert_eq!(samples(&bench.path("a/high.wav")), expected);
+    // Only the line that changed is done again.
+    let changed = list.replace(",0.05", ",0.06");
+    assert_eq!(bench.run(&changed, &flags, &mut FakeSpeaker::new(3)).unwrap(), (Outcome::Done, 2));
 }
