@@ -15,9 +15,15 @@ impl Lanes for Avx512 {
     type Tiles = Large;
 
     #[inline(always)]
-    unsafe fn fetch(at: *const u8) {
+    unsafe fn fetch<const FAR: bool>(at: *const u8) {
         // SAFETY: a hint; the address need not be valid.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+        unsafe {
+            if FAR {
+                _mm_prefetch::<_MM_HINT_T1>(at.cast());
+            } else {
+                _mm_prefetch::<_MM_HINT_T0>(at.cast());
+            }
+        }
     }
 
     #[inline(always)]

@@ -11,7 +11,7 @@ impl Lanes for Fallback {
     type Tiles = Small;
 
     #[inline(always)]
-    unsafe fn fetch(_: *const u8) {}
+    unsafe fn fetch<const FAR: bool>(_: *const u8) {}
 
     #[inline(always)]
     unsafe fn zero() -> Self {

@@ -24,8 +24,9 @@ pub(super) const LANES: usize = 16;
 pub(super) trait Lanes: Copy {
     /// How many of them fit into the registers.
     type Tiles: Tiles;
-    /// Asks for the cache line at an address that will soon be read; any address will do.
-    unsafe fn fetch(at: *const u8);
+    /// Asks for the cache line at an address that will soon be read, if FAR only as near as the second-level cache; any
+    /// address will do.
+    unsafe fn fetch<const FAR: bool>(at: *const u8);
     /// All zero.
     unsafe fn zero() -> Self;
     /// One value in all.

@@ -72,7 +72,7 @@ macro_rules! plain {
                 let lines = if $ahead { (N * LANES * $size).div_ceil(64) } else { 0 };
                 for line in 0..lines {
                     // SAFETY: the contract of `Lanes`; any address will do.
-                    unsafe { L::fetch(next.wrapping_add(line * 64)) }
+                    unsafe { L::fetch::<true>(next.wrapping_add(line * 64)) }
                 }
             }
         }
@@ -151,7 +151,8 @@ impl Reader for Nvfp4 {
 
     #[inline(always)]
     unsafe fn fetch<L: Lanes, const N: usize>(self, group: usize) {
+        // A block of packed rows is small enough for the first-level cache.
         // SAFETY: the contract of `Lanes`; any address will do.
-        unsafe { L::fetch(self.codes.wrapping_add(N * (self.k / 2) + group * N * 8)) }
+        unsafe { L::fetch::<false>(self.codes.wrapping_add(N * (self.k / 2) + group * N * 8)) }
     }
 }
