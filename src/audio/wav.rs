@@ -165,8 +165,7 @@ pub fn prepare_folder(folder: &Path) -> Result<()> {
             _ => with_cure(error, e.kind()),
         }
     })?;
-    let target = Target { path: folder.to_owned(), folder: folder.to_owned(), permissions: None };
-    target.temporary(folder).map(drop)
+    target(folder, folder.join("out.wav"), None)?.temporary(folder).map(drop)
 }
 
 /// Where a path leads.

@@ -119,6 +119,20 @@ fn what_is_wrong_with_a_batch_is_said_before_it_begins() {
     assert_eq!(bench.names(), ["empty.txt", "latin.txt", "lines.txt", "out"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_read_only_folder_is_refused_before_a_model_is_loaded() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::new();
+    bench.write("lines.txt", "One.\n");
+    fs::create_dir(bench.path("out")).unwrap();
+    fs::set_permissions(bench.path("out"), fs::Permissions::from_mode(0o555)).unwrap();
+    let output = batch(&bench, "lines.txt", &[]);
+    refused(&output, 1, &["out", "read-only"]);
+    assert!(!stderr(&output).contains("line 1"), "{}", stderr(&output));
+    assert_eq!(files(&bench.path("out")), Vec::<String>::new());
+}
+
 #[test]
 fn lists_of_objects_and_tables() {
     let bench = Bench::new();
