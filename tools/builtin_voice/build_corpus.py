@@ -110,7 +110,8 @@ def main():
         while len(" ".join(parts)) < limit - 40:
             parts.append(rng.choice(whole))
         text = " ".join(parts if len(" ".join(parts)) <= 225 else parts[:-1])
-        pool.append(text)
+        if not six_grams(key(text)) & grams:
+            pool.append(text)
     rng.shuffle(pool)
     with gzip.open(a.out, "wt", encoding="utf8") as f:
         f.write("\n".join(held[:HELD] + pool) + "\n")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Train the built-in voice on one GPU, in one go.
 
-    train.py INPUTS OUT [--budget 1600] [--spectral 430] [--adversarial 170] [--tiny]
+    train.py INPUTS OUT [--budget 1475] [--spectral 390] [--adversarial 150] [--tiny]
 
 INPUTS holds corpus.txt.gz and lib/ (fetch_inputs.sh), and optionally codec_dec.pt and codec_enc.pt to go on with a codec.
 The synthesiser runs beside the training.  OUT gets codec_dec.pt, codec_enc.pt, teacher.npz (codes of the teacher's evaluation
@@ -183,7 +183,7 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("inputs")
     ap.add_argument("out")
-    for name, default in (("budget", 1600), ("recogniser", 5), ("spectral", 430), ("adversarial", 160), ("hours", 420), ("drop", 0.05), ("noise", 0.03)):
+    for name, default in (("budget", 1475), ("recogniser", 5), ("spectral", 390), ("adversarial", 150), ("hours", 420), ("drop", 0.05), ("noise", 0.03)):
         ap.add_argument("--" + name, type=float, default=default)
     ap.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
     ap.add_argument("--shards", default="/tmp/builtin_voice_shards", help="scratch folder of the synthesiser; emptied first")
