@@ -74,6 +74,7 @@ pub enum Flow {
 /// Speaks all `requests` in at most `slots` slots at a time and reports to `on`.
 ///
 /// A request waits until a slot is free, is stepped with whoever else is live, and leaves its slot the moment it ends.
+/// Until something was heard there is one request only: whoever listens need not wait for the prompts of the others.
 /// What it says depends on itself alone: not on its slot, its mates or when it was admitted.
 ///
 /// # Errors
@@ -124,8 +125,10 @@ fn drive(
     on: &mut dyn FnMut(Event) -> Result<Flow>,
 ) -> Result<()> {
     let mut open = true; // more may be admitted
+    let mut heard = false;
     loop {
-        while open && live.len() < slots {
+        let room = if heard { slots } else { 1 };
+        while open && live.len() < room {
             let Some(request) = requests.next() else {
                 open = false;
                 break;
@@ -144,6 +147,7 @@ fn drive(
             Flow::Drain => open = false,
             Flow::Stop => return Ok(()),
         }
+        heard |= live.iter().any(|request| request.first_audio.is_some());
     }
 }
 

@@ -98,15 +98,15 @@ fn a_slot_is_refilled_as_soon_as_it_falls_free() {
     let (lines, speaker) = speak(&["aaa", "b", "cc"], 2, |_| Flow::Continue);
     let expected = [
         "start 0",
-        "start 1",
         "audio 0 [1.0]",
+        "start 1", // only now: the first is heard before the second's prompt is read
+        "audio 0 [2.0]",
         "audio 1 [1.0]",
         "done 1 1 stop_head",
         "start 2",
-        "audio 0 [2.0]",
-        "audio 2 [1.0]",
         "audio 0 [3.0]",
         "done 0 3 stop_head",
+        "audio 2 [1.0]",
         "audio 2 [2.0]",
         "done 2 2 stop_head",
     ];
@@ -125,7 +125,7 @@ fn a_refused_request_and_a_mute_one_fail_alone() {
 
 #[test]
 fn drain_finishes_what_is_in_flight() {
-    let drain = |e: &Event| if matches!(e, Event::Audio { .. }) { Flow::Drain } else { Flow::Continue };
+    let drain = |e: &Event| if matches!(e, Event::Audio { id: 1, .. }) { Flow::Drain } else { Flow::Continue };
     let (lines, _) = speak(&["aa", "bbb", "c"], 2, drain);
     assert!(lines.contains(&"done 0 2 stop_head".into()) && lines.contains(&"done 1 3 stop_head".into()));
     assert!(!lines.contains(&"start 2".into()));
