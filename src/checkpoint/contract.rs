@@ -12,7 +12,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rayon::prelude::*;
 use safetensors::Dtype;
 
 use super::names;
@@ -102,7 +101,7 @@ impl<'a> Contract<'a> {
             return empty;
         }
         if tensor.bytes.len() <= SEARCHED_BYTES {
-            let bad: usize = tensor.bytes.par_chunks(1 << 20).map(|part| not_finite(float, part)).sum();
+            let bad = not_finite(float, &tensor.bytes);
             if bad > 0 {
                 self.find(name, tensor, format!("{bad} of {} values are not finite", tensor.values()));
                 return empty;
@@ -202,8 +201,8 @@ impl<'a> Contract<'a> {
             return None;
         }
         let bytes = self.exact(name, Dtype::F8_E4M3, &[n, blocks])?;
-        let highest = bytes.par_chunks(1 << 20).map(|part| part.iter().fold(0, |high, &byte| byte.max(high))).max();
-        if highest.is_some_and(|byte| byte >= 0x7f) {
+        let highest = bytes.iter().fold(0, |high, &byte| byte.max(high));
+        if highest >= 0x7f {
             let nan = bytes.iter().filter(|&&byte| byte & 0x7f == 0x7f).count();
             let negative = bytes.iter().filter(|&&byte| byte > 0x7f && byte != 0xff).count();
             let first = bytes.iter().position(|&byte| byte >= 0x7f).unwrap_or(0);

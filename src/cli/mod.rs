@@ -2,6 +2,11 @@
 //!
 //! One file per subcommand. Everything printed goes through [`console`], everything generated through [`speak`].
 
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the comments of arguments are help text, where brackets mean optional"
+)]
+
 use crate::compute::Compute;
 use crate::compute::cpu::Cpu;
 use crate::error::{Kind, Result};

@@ -1,6 +1,8 @@
 //! Silences written into a text: `Wait. [pause:500ms] Now.`
 //!
-//!     marker := "[pause:" NUMBER ("ms" | "s") "]"        at most a minute
+//! ```text
+//! marker := "[pause:" NUMBER ("ms" | "s") "]"        at most a minute
+//! ```
 //!
 //! Only `[pause:` and `[pause]` are taken for markers; other brackets are text, and a marker that cannot be understood is
 //! an error rather than spoken.

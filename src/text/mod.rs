@@ -1,7 +1,9 @@
 //! Text before the model: reading it, cleaning it, cutting it into utterances and, for voices that want words only,
 //! writing numbers, dates and signs out.
 //!
-//!     bytes ──decode──► text ──markers──► text · pause ──utterances──► split ─► (normalize) ─► clean ─► pieces
+//! ```text
+//! bytes ──decode──► text ──markers──► text · pause ──utterances──► split ─► (normalize) ─► clean ─► pieces
+//! ```
 //!
 //! Nothing here knows a model: the caller says how long one utterance may be and whether to normalise.
 

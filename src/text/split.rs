@@ -1,6 +1,8 @@
 //! A text cut into utterances: pieces a model can speak in one breath, in order, with nothing lost between them.
 //!
-//!     text ─► blocks (paragraphs, list items) ─► sentences ─► parts of over-long sentences ─► joined up to the limit
+//! ```text
+//! text ─► blocks (paragraphs, list items) ─► sentences ─► parts of over-long sentences ─► joined up to the limit
+//! ```
 //!
 //! Joining is balanced: among all ways to join neighbours, the one with the least squared slack is taken, so that no
 //! paragraph ends in a crumb (very short texts are where such models fail first). Rates and limits:

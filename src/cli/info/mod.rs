@@ -1,6 +1,6 @@
 //! `rtts info`: what a checkpoint is, how its weights are packed, what a step of it reads.
 //!
-//! [`facts`] gathers from the headers and the configuration, [`text`] writes for people; `--json` prints the facts.
+//! `facts` gathers from the headers and the configuration, `text` writes for people; `--json` prints the facts.
 
 use std::io::Write;
 

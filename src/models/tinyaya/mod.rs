@@ -117,11 +117,13 @@ impl<C: Compute> TinyAya<C> {
         let mut plan = (MAX_TOKENS, Stop::Length);
         if let Some(seconds) = utterance.max_seconds {
             let tokens = f64::from(seconds) * self.config.frame_rate * self.ids.quantizers as f64;
+            // 0.08 s is a whole frame, though its f32 lies a little below.
+            let tokens = tokens.round();
             if tokens.is_nan() || tokens < MIN_TOKENS as f64 {
                 return Err(Error::usage(format!("{seconds} seconds are shorter than one frame of audio"))
                     .hint("allow at least 0.08 seconds"));
             }
-            plan.0 = plan.0.min(tokens.round() as usize);
+            plan.0 = plan.0.min(tokens as usize);
         }
         if room < plan.0 {
             plan = (room, Stop::Context);

@@ -5,7 +5,7 @@
 
 use std::str::FromStr;
 
-use tokenizers::Tokenizer;
+use tokenizers::{AddedToken, Tokenizer};
 
 use super::config::{AudioIds, Config, check_ids};
 use crate::checkpoint::Checkpoint;
@@ -23,6 +23,8 @@ pub struct Prompter {
     bos: u32,
     vocabulary: usize,
     ids: AudioIds,
+    /// Control tokens that no text may hold. What follows `</audio>` are sounds to be asked for, such as `<laugh>`.
+    controls: Vec<String>,
 }
 
 impl Prompter {
@@ -47,7 +49,16 @@ impl Prompter {
                 ids
             }
         };
+        let added = tokenizer.get_added_tokens_decoder();
+        let control = |(id, token): (&u32, &AddedToken)| {
+            let marked = token.special && token.content.starts_with('<') && token.content.ends_with('>');
+            (marked && *id <= ids.end).then(|| token.content.clone())
+        };
+        let mut controls: Vec<String> = added.iter().filter_map(control).collect();
+        controls.extend(["<text>", "<audio>", "</audio>"].map(String::from));
+        controls.sort();
         let prompter = Self {
+            controls,
             tokenizer,
             origin,
             speakers: config.speakers.clone(),
@@ -109,10 +120,8 @@ impl Prompter {
             Error::new(format!("{place} holds `{marker}`, one of the model's own control tokens"))
                 .hint("remove it, or put a space after the `<`")
         };
-        for marker in ["<text>", "<audio>", "</audio>"] {
-            if text.contains(marker) {
-                return Err(refused(marker));
-            }
+        if let Some(marker) = self.controls.iter().find(|marker| text.contains(marker.as_str())) {
+            return Err(refused(marker));
         }
         let unit = text.match_indices('<').find_map(|(at, _)| {
             let (inner, _) = text[at + 1..].split_once('>')?;

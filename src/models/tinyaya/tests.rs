@@ -93,6 +93,26 @@ fn prompts_become_the_reference_ids() {
 }
 
 #[test]
+fn control_tokens_in_the_text_are_refused_and_sounds_are_not() {
+    let model = load("tinyaya-nvfp4", Activations::Full, 1);
+    let say = |text: &str| model.prompter.prompt(&Utterance { text: text.into(), ..Utterance::default() });
+    for marker in ["<text>", "</audio>", "<12_4>", "<EOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", "<PAD>"] {
+        let error = say(&format!("Good {marker} evening")).unwrap_err().to_string();
+        assert!(error.contains(marker), "{error}");
+    }
+    assert!(say("Good evening <laugh> and a < b > c <x_y>").is_ok());
+}
+
+#[test]
+fn the_shortest_limit_is_one_frame() {
+    let model = load("tinyaya-nvfp4", Activations::Full, 1);
+    let plan = |seconds| model.plan(&Utterance { max_seconds: Some(seconds), ..utterance(0) });
+    assert_eq!(plan(0.08).unwrap().1, MIN_TOKENS);
+    assert!(plan(0.07).is_err());
+    assert!(plan(f32::NAN).is_err());
+}
+
+#[test]
 fn prefill_matches_at_every_position() {
     for (run, name, activations) in [RUNS[0], RUNS[2]] {
         let (mut model, reference) = (load(name, activations, 2), Reference::of(name));

@@ -1,8 +1,10 @@
 //! English as it is written into English as it is said: numbers, dates, times, money, units, abbreviations, addresses,
 //! capitals and signs become words.
 //!
-//!     text ─► fold (Unicode to ASCII, other scripts kept) ─► scan: at every place the first rule that fits speaks,
-//!             else the word or sign is copied ─► tidy (spaces and punctuation)
+//! ```text
+//! text ─► fold (Unicode to ASCII, other scripts kept) ─► scan: at every place the first rule that fits speaks,
+//!         else the word or sign is copied ─► tidy (spaces and punctuation)
+//! ```
 //!
 //! One rule, one function `fn(&At) -> Option<Said>`; their order is the precedence. A rule sees what stands before and
 //! after, and its words are not looked at again by the rules behind it, so they cannot trip over each other's output.
