@@ -26,6 +26,8 @@ pub struct Console {
     reader_left: AtomicBool,
     /// Audio goes to stdout, so JSON goes to stderr.
     audio_on_stdout: AtomicBool,
+    /// A report could not be written, so no more are.
+    reports_lost: AtomicBool,
 }
 
 impl Console {
@@ -48,6 +50,7 @@ impl Console {
             shows_bars: shows_bars && terminal,
             reader_left: AtomicBool::new(false),
             audio_on_stdout: AtomicBool::new(false),
+            reports_lost: AtomicBool::new(false),
         }
     }
 
@@ -106,6 +109,26 @@ impl Console {
             return Ok(());
         }
         self.print(text)
+    }
+
+    /// A JSON object about work whose result stands elsewhere. Where it cannot be written the work goes on without:
+    /// silently where the reader left, else with one warning.
+    ///
+    /// # Errors
+    /// What cannot be put as JSON.
+    pub fn report(&self, value: &impl Serialize) -> Result<()> {
+        if self.reports_lost.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let text = serde_json::to_string(value).map_err(|e| Error::new(format!("cannot write JSON: {e}")))?;
+        let mut out = io::stdout().lock();
+        if let Err(cause) = writeln!(out, "{text}").and_then(|()| out.flush()) {
+            self.reports_lost.store(true, Ordering::Relaxed);
+            if cause.kind() != io::ErrorKind::BrokenPipe {
+                self.warn(format_args!("{}; going on without", stdout_error(&cause)));
+            }
+        }
+        Ok(())
     }
 
     /// From now on stdout carries audio.

@@ -35,6 +35,23 @@ pub fn stdin() -> Result<String> {
     text::decode(&bytes, "stdin")
 }
 
+/// Checks that writing `output` leaves the input alone; either may not be there.
+///
+/// # Errors
+/// Both are one file.
+pub fn check_output(input: &Path, output: &Path) -> Result<()> {
+    if input.as_os_str() == STDIN {
+        return Ok(());
+    }
+    match (fs::canonicalize(input), fs::canonicalize(output)) {
+        (Ok(from), Ok(to)) if from == to && from.is_file() => {
+            Err(Error::usage(format!("`{}`: input and output are the same file", input.display()))
+                .hint("choose another name for the output"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether somebody would have to type what is read from stdin.
 pub fn stdin_is_terminal() -> bool {
     io::stdin().is_terminal()

@@ -119,7 +119,12 @@ impl Summary<'_> {
 pub fn run(say: &Say, offline: bool, console: &Console) -> Result<Outcome> {
     let target = say.target()?;
     match &target {
-        Target::File(path) => wav::preflight(path)?,
+        Target::File(path) => {
+            if let Some(file) = &say.file {
+                input::check_output(file, path)?;
+            }
+            wav::preflight(path)?;
+        }
         Target::Pipe(_) if io::stdout().is_terminal() => {
             return Err(Error::usage("audio is not written to a terminal")
                 .hint("pipe it into a player or a file, name a file with `-o FILE`, or use `--play`"));

@@ -141,7 +141,7 @@ fn lists_of_objects_and_tables() {
     done(&output);
     assert_eq!(stdout(&output), "one.wav\tOne.\n2-Ira.wav\tTwo.\n");
     bench.write("b.csv", "text,voice\nOne.,Siya\nTwo.,Siyaa\n");
-    refused(&batch(&bench, "b.csv", &["--dry-run"]), 2, &["line 2", "did you mean `Siya`"]);
+    refused(&batch(&bench, "b.csv", &["--dry-run"]), 3, &["`b.csv`, line 2", "did you mean `Siya`"]);
     bench.write("c.csv", "text,tempo\nOne.,5\n");
     refused(&batch(&bench, "c.csv", &[]), 1, &["c.csv", "line 2", "`tempo`", "max_seconds"]);
     bench.write("d.jsonl", "{\"text\": \"One.\"}\nTwo.\n");
@@ -149,7 +149,7 @@ fn lists_of_objects_and_tables() {
     bench.write("e.json", "[]");
     refused(&batch(&bench, "e.json", &[]), 2, &["e.json", "jq -c"]);
     bench.write("f.tsv", "text\tname\nOne.\t../up\n");
-    refused(&batch(&bench, "f.tsv", &[]), 2, &["line 1", "`../up.wav`", "out of the output folder"]);
+    refused(&batch(&bench, "f.tsv", &[]), 2, &["`f.tsv`: line 1", "`../up.wav`", "out of the output folder"]);
     assert!(!bench.path("out").exists());
 }
 
@@ -207,4 +207,49 @@ fn a_kill_costs_only_the_lines_under_way() {
     done(&rest);
     assert!(stderr(&rest).contains(&format!("{} skipped", entries.len())), "{}", stderr(&rest));
     assert_eq!(files(&bench.path("out")).len(), 60);
+}
+
+#[test]
+fn a_reader_that_left_stops_no_batch() {
+    let bench = Bench::new();
+    bench.write("lines.txt", "One.\nTwo.\nThree.\n");
+    let words = arguments("lines.txt", &["--json", "-q"]);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let output = bench.command(&words).stdout(super::closed_pipe()).output().unwrap();
+    done(&output);
+    assert_eq!(stderr(&output), "");
+    assert_eq!(files(&bench.path("out")), ["0001.wav", "0002.wav", "0003.wav"]);
+
+    // The status is that of the batch, not of the pipe.
+    bench.write("lines.txt", "One.\n\u{1F389}\n");
+    let output = bench.command(&words).stdout(super::closed_pipe()).output().unwrap();
+    refused(&output, 3, &["`lines.txt`, line 2", "emoji"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_stdout_stops_no_batch() {
+    let bench = Bench::new();
+    bench.write("lines.txt", "One.\nTwo.\nThree.\n");
+    let words = arguments("lines.txt", &["--json"]);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = bench.command(&words).stdout(full).output().unwrap();
+    done(&output);
+    assert_eq!(stderr(&output).matches("cannot write to stdout").count(), 1, "{}", stderr(&output));
+    assert_eq!(files(&bench.path("out")).len(), 3);
+}
+
+#[test]
+fn the_list_is_never_overwritten() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("out")).unwrap();
+    let list = "{\"text\": \"One.\"}\n";
+    for (file, more) in [("manifest.jsonl", &["--force"][..]), ("0001.wav", &["--force", "--form", "jsonl"])] {
+        bench.write(&format!("out/{file}"), list);
+        let place = format!("out/{file}");
+        refused(&batch(&bench, &place, more), 2, &["input and output are the same file", file]);
+        assert_eq!(fs::read_to_string(bench.path(&place)).unwrap(), list);
+        fs::remove_file(bench.path(&place)).unwrap();
+    }
 }

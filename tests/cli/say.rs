@@ -261,3 +261,11 @@ fn without_a_sound_card_the_file_is_written_nevertheless() {
     let mut command = bench.command(&say_arguments(&["Hello."]));
     refused(&card.plug_into(&mut command).output().unwrap(), 1, &["sound", "-o out.wav"]);
 }
+
+#[test]
+fn the_text_is_never_overwritten() {
+    let bench = Bench::new();
+    bench.write("t.txt", "Good evening.");
+    refused(&bench.say(&["-f", "t.txt", "-o", "./t.txt"]), 2, &["t.txt", "input and output are the same file"]);
+    assert_eq!(fs::read(bench.path("t.txt")).unwrap(), b"Good evening.");
+}

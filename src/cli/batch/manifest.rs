@@ -30,6 +30,8 @@ pub struct Entry {
     pub seed: u64,
     /// Length of the audio.
     pub seconds: Option<f64>,
+    /// Size of the file; a file of another size is not the one that was written.
+    pub bytes: Option<u64>,
     /// Autoregressive steps.
     pub steps: Option<usize>,
     /// Why it ended.

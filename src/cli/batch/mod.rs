@@ -15,6 +15,7 @@ use super::{Outcome, input, interrupt::Interrupt, open, seed};
 use crate::audio::wav;
 use crate::error::{Error, Result};
 
+pub mod claim;
 pub mod list;
 pub mod manifest;
 pub mod name;
@@ -103,6 +104,11 @@ fn slots(text: &str) -> Result<Slots, String> {
     }
 }
 
+/// The list in messages.
+fn place(batch: &Batch) -> String {
+    if batch.list.as_os_str() == input::STDIN { "stdin".into() } else { format!("`{}`", batch.list.display()) }
+}
+
 /// Speaks the list.
 ///
 /// # Errors
@@ -113,7 +119,8 @@ pub fn run(batch: &Batch, offline: bool, console: &Console) -> Result<Outcome> {
     if batch.list.as_os_str() == input::STDIN && input::stdin_is_terminal() {
         return Err(Error::usage("there is no list on stdin").hint("name a file, or pipe the list in"));
     }
-    let place = format!("`{}`", batch.list.display());
+    input::check_output(&batch.list, &batch.directory.join(manifest::FILE))?;
+    let place = place(batch);
     let mut lines = form.lines(&input::read(&batch.list)?, &place)?;
     if lines.is_empty() {
         return Err(Error::new(format!("{place} holds no text")).hint("give a line an utterance"));
@@ -130,25 +137,21 @@ pub fn run(batch: &Batch, offline: bool, console: &Console) -> Result<Outcome> {
     if let Some(voice) = &mut like.voice {
         *voice = known_voice(voice, &voices)?.to_owned();
     }
-    for line in &mut lines {
-        if let Some(voice) = &mut line.own.voice {
-            *voice = known_voice(voice, &voices).map_err(|e| e.at(format_args!("line {}", line.n)))?.to_owned();
-        }
-    }
     let voice = like.voice.as_deref().or(voices.first().map(String::as_str)).unwrap_or("default");
 
     let model = opened.fingerprint()?;
-    let common = plan::Common { batch, like: &like, voice, model: &model, activations };
+    let common = plan::Common { batch, like: &like, voice, voices: &voices, model: &model, activations };
     let base = batch.voice.seed.unwrap_or_else(seed::draw);
     let tasks = plan::tasks(&lines, base, &common);
-    name::check(tasks.iter().map(|task| (task.n, task.file.as_str())))?;
+    name::check(tasks.iter().map(|task| (task.n, task.file.as_str()))).map_err(|e| e.at(&place))?;
+    let known = manifest::read(&batch.directory.join(manifest::FILE))?;
+    let (tasks, skipped) = plan::remaining(tasks, &known, batch);
+    plan::check_outputs(&tasks, &known, batch)?;
     if !batch.dry_run {
         wav::prepare_folder(&batch.directory)?;
     }
-    let known = manifest::read(&batch.directory.join(manifest::FILE))?;
-    let (tasks, skipped) = plan::remaining(tasks, &known, batch);
     if batch.dry_run {
-        return plan::show(&tasks, skipped, console);
+        return plan::show(&tasks, skipped, batch, console);
     }
     if tasks.is_empty() {
         console.note(format_args!("nothing to do: {skipped} lines in `{}` are done", batch.directory.display()));

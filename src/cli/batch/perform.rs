@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::Batch;
+use super::claim::Claim;
 use super::manifest::{Entry, Manifest};
 use super::plan::Task;
+use super::{Batch, place};
 use crate::cli::console::Console;
 use crate::cli::interrupt::Interrupt;
 use crate::cli::outlet::Outlet;
@@ -79,7 +80,11 @@ impl Run<'_> {
 
         let mut scripts = Vec::new();
         for task in tasks {
-            match script::write(speaker, task.n, &task.text, &task.like, &self.batch.cutting) {
+            let script = match &task.refused {
+                Some(error) => Err(error.clone()),
+                None => script::write(speaker, task.n, &task.text, &task.like, &self.batch.cutting),
+            };
+            match script {
                 Ok(script) => {
                     scripts.push(script);
                     work.tasks.insert(task.n, task);
@@ -126,7 +131,7 @@ impl Run<'_> {
         if self.console.json() {
             let (skipped, rtf) = (self.skipped, (seconds > 0.0).then(|| rtf(wall, seconds)));
             let wall = wall.as_secs_f64();
-            return self.console.object(&Summary { v: 1, done, failed, skipped, left, seconds, wall, rtf, device });
+            return self.console.report(&Summary { v: 1, done, failed, skipped, left, seconds, wall, rtf, device });
         }
         let mut line = format!(
             "{done} lines in `{}`: {seconds:.1} s of audio in {:.1} s, RTF {:.2}, {device}",
@@ -157,12 +162,17 @@ impl Work<'_, '_> {
                 }
                 Ok(())
             }
-            Event::Done { id, told } => match self.outlets.remove(&id).map(Outlet::finish) {
-                Some(Ok(_)) => self.enter(id, &told),
-                Some(Err(error)) => self.give_up(id, &error),
-                // Given up before, or not one sample came.
-                None => self.give_up(id, &Error::new("the model ended without a sound")),
-            },
+            Event::Done { id, told } => {
+                let folder = &self.run.batch.directory;
+                // Until the line is in the manifest.
+                let _claim = self.tasks.get(&id).map(|task| Claim::set(folder, &task.file));
+                match self.outlets.remove(&id).map(Outlet::finish) {
+                    Some(Ok(_)) => self.enter(id, &told),
+                    Some(Err(error)) => self.give_up(id, &error),
+                    // Given up before, or not one sample came.
+                    None => self.give_up(id, &Error::new("the model ended without a sound")),
+                }
+            }
             Event::Failed { id, error } => {
                 self.outlets.remove(&id);
                 self.give_up(id, &error)
@@ -193,12 +203,16 @@ impl Work<'_, '_> {
         self.samples += told.samples;
         if told.cuts > 0 {
             let stop = told.stop.name();
-            self.run
-                .console
-                .warn(format_args!("line {}: reached the longest length and was cut (stop: {stop})", task.n));
+            self.run.console.warn(format_args!(
+                "{}, line {}: reached the longest length and was cut (stop: {stop})",
+                place(self.run.batch),
+                task.n
+            ));
         }
         let mut entry = entry(&task);
         entry.seconds = Some(rounded(seconds));
+        let path = self.run.batch.directory.join(&task.file);
+        entry.bytes = fs::metadata(path).ok().map(|data| data.len());
         entry.steps = Some(told.steps);
         entry.stop = Some(told.stop.name().to_owned());
         entry.rtf = Some(rounded(rtf(told.wall, seconds)));
@@ -214,7 +228,7 @@ impl Work<'_, '_> {
 
     fn fail(&mut self, task: &Task, error: &Error) -> Result<()> {
         self.failed += 1;
-        self.run.console.error(&error.clone().at(format_args!("line {}", task.n)));
+        self.run.console.error(&error.clone().at(format_args!("{}, line {}", place(self.run.batch), task.n)));
         let mut entry = entry(task);
         entry.error = Some(error.to_string());
         self.add(&entry)
@@ -223,7 +237,7 @@ impl Work<'_, '_> {
     fn add(&mut self, entry: &Entry) -> Result<()> {
         self.manifest.add(entry)?;
         if self.run.console.json() {
-            self.run.console.object(entry)?;
+            self.run.console.report(entry)?;
         }
         Ok(())
     }

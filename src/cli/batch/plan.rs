@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::fs::{self, Metadata};
+use std::path::Path;
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -10,9 +12,12 @@ use super::Batch;
 use super::list::Line;
 use super::manifest::Entry;
 use super::name::{self, Fill};
+use super::{claim, place};
 use crate::cli::console::Console;
+use crate::cli::input;
+use crate::cli::voice::known_voice;
 use crate::cli::{Outcome, seed};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::models::Utterance;
 
 /// One line to speak.
@@ -28,6 +33,8 @@ pub struct Task {
     pub like: Utterance,
     /// The same where text, settings and model are the same.
     pub key: String,
+    /// Why the line cannot be spoken, where its settings tell.
+    pub refused: Option<Error>,
 }
 
 /// What all lines of a batch share.
@@ -38,6 +45,8 @@ pub struct Common<'a> {
     pub like: &'a Utterance,
     /// The voice that speaks where nobody names one.
     pub voice: &'a str,
+    /// The model's speakers.
+    pub voices: &'a [String],
     /// Stands for the model's files.
     pub model: &'a str,
     /// How 4-bit linears take their input.
@@ -75,6 +84,15 @@ pub fn tasks(lines: &[Line], base: u64, common: &Common<'_>) -> Vec<Task> {
 fn task(line: &Line, stem: &str, base: u64, common: &Common<'_>) -> Task {
     let mut like = line.own.over(common.like);
     like.seed = line.own.seed.unwrap_or_else(|| seed::of_line(base, line.n));
+    let mut refused = None;
+    if line.own.voice.is_some()
+        && let Some(voice) = &mut like.voice
+    {
+        match known_voice(voice, common.voices) {
+            Ok(known) => *voice = known.to_owned(),
+            Err(error) => refused = Some(error),
+        }
+    }
     let voice = like.voice.as_deref().unwrap_or(common.voice);
     let hash = digest(line.text.as_bytes(), 12);
     let file = match &line.name {
@@ -100,7 +118,7 @@ fn task(line: &Line, stem: &str, base: u64, common: &Common<'_>) -> Task {
     };
     // Plain data with string keys always becomes JSON.
     let key = digest(&serde_json::to_vec(&identity).unwrap_or_default(), 16);
-    Task { n: line.n, text: line.text.clone(), file, like, key }
+    Task { n: line.n, text: line.text.clone(), file, like, key, refused }
 }
 
 /// The first `digits` of the SHA-256 of `bytes`, in hexadecimal.
@@ -122,8 +140,8 @@ pub fn remaining(tasks: Vec<Task>, known: &HashMap<String, Entry>, batch: &Batch
         if batch.retry_failed {
             return failed;
         }
-        let there = || batch.directory.join(&task.file).is_file();
-        let done = entry.is_some_and(|e| e.error.is_none() && e.key == task.key) && there();
+        let whole = |e: &Entry| e.bytes.is_some() && e.bytes == size(&batch.directory.join(&task.file));
+        let done = entry.is_some_and(|e| e.error.is_none() && e.key == task.key && whole(e));
         batch.force || !done
     };
     let left: Vec<Task> = tasks.into_iter().filter(wanted).collect();
@@ -131,11 +149,35 @@ pub fn remaining(tasks: Vec<Task>, known: &HashMap<String, Entry>, batch: &Batch
     (left, skipped)
 }
 
+/// The size of a regular file.
+fn size(path: &Path) -> Option<u64> {
+    fs::metadata(path).ok().filter(Metadata::is_file).map(|data| data.len())
+}
+
+/// Checks that no task replaces the list itself, or a file that no batch wrote.
+///
+/// # Errors
+/// The first file in the way.
+pub fn check_outputs(tasks: &[Task], known: &HashMap<String, Entry>, batch: &Batch) -> Result<()> {
+    for task in tasks {
+        let path = batch.directory.join(&task.file);
+        input::check_output(&batch.list, &path)?;
+        let ours = || known.contains_key(&task.file) || claim::stands(&batch.directory, &task.file);
+        if !batch.force && path.is_file() && !ours() {
+            let what = format!("`{}` is there already, and no batch is known to have written it", path.display());
+            return Err(
+                Error::usage(what).hint("move it away, choose other names with --name, or replace it with --force")
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Prints what would be done.
 ///
 /// # Errors
 /// Where stdout cannot be written.
-pub fn show(tasks: &[Task], skipped: usize, console: &Console) -> Result<Outcome> {
+pub fn show(tasks: &[Task], skipped: usize, batch: &Batch, console: &Console) -> Result<Outcome> {
     #[derive(Serialize)]
     struct Shown<'a> {
         v: u32,
@@ -150,6 +192,9 @@ pub fn show(tasks: &[Task], skipped: usize, console: &Console) -> Result<Outcome
             console.print(format_args!("{}\t{}", task.file, task.text))?;
         }
     }
+    let refused = tasks.iter().filter_map(|task| Some((task.n, task.refused.clone()?)));
+    let refused: Vec<Error> = refused.map(|(n, error)| error.at(format_args!("{}, line {n}", place(batch)))).collect();
+    refused.iter().for_each(|error| console.error(error));
     console.note(format_args!("{} lines to speak, {skipped} skipped; nothing was done", tasks.len()));
-    Ok(Outcome::Done)
+    Ok(if refused.is_empty() { Outcome::Done } else { Outcome::SomeFailed })
 }

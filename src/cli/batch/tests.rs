@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::manifest::{self, Entry, Manifest};
 use super::perform::Run;
-use super::{Batch, name, plan};
+use super::{Batch, claim, name, plan};
 use crate::audio::pcm::{Format, Quantiser};
 use crate::cli::Outcome;
 use crate::cli::args::Global;
@@ -50,7 +50,9 @@ impl Bench {
         let batch = Flags::try_parse_from(words).unwrap().batch;
         let like = batch.voice.utterance();
         let voice = like.voice.as_deref().unwrap_or("Low");
-        let common = plan::Common { batch: &batch, like: &like, voice, model: "fake", activations: "auto" };
+        let voices = ["Low", "High"].map(String::from);
+        let common =
+            plan::Common { batch: &batch, like: &like, voice, voices: &voices, model: "fake", activations: "auto" };
         let tasks = plan::tasks(
             &batch.form.unwrap_or(Form::Txt).lines(list, "list").unwrap(),
             batch.voice.seed.unwrap_or(7),
@@ -59,6 +61,7 @@ impl Bench {
         name::check(tasks.iter().map(|t| (t.n, t.file.as_str())))?;
         let known = manifest::read(&self.path(manifest::FILE))?;
         let (tasks, skipped) = plan::remaining(tasks, &known, &batch);
+        plan::check_outputs(&tasks, &known, &batch)?;
         let console = Console::new(&Global { quiet: true, ..Global::default() });
         let mut manifest = Manifest::open(&batch.directory)?;
         let run = Run { batch: &batch, skipped, interrupt: &self.interrupt, console: &console };
@@ -220,4 +223,65 @@ fn lines_have_settings_of_their_own() {
     // Only the line that changed is done again.
     let changed = list.replace(",0.05", ",0.06");
     assert_eq!(bench.run(&changed, &flags, &mut FakeSpeaker::new(3)).unwrap(), (Outcome::Done, 2));
+}
+
+#[test]
+fn a_damaged_file_is_done_again() {
+    let bench = Bench::new();
+    let run = || bench.run(LIST, &[], &mut FakeSpeaker::new(2)).unwrap().1;
+    assert_eq!(run(), 0);
+    let whole = fs::read(bench.path("0003.wav")).unwrap();
+    fs::write(bench.path("0003.wav"), &whole[..whole.len() / 2]).unwrap();
+    fs::write(bench.path("0004.wav"), "").unwrap();
+    assert_eq!(run(), 1);
+    assert!(fs::read(bench.path("0003.wav")).unwrap() == whole);
+    assert_eq!(run(), 3);
+
+    // Entries of earlier versions tell no size, so the file cannot be trusted.
+    let old: Vec<String> = bench
+        .entries()
+        .into_iter()
+        .map(|e| {
+            let mut value = serde_json::to_value(e).unwrap();
+            value.as_object_mut().unwrap().remove("bytes");
+            value.to_string()
+        })
+        .collect();
+    fs::write(bench.path(manifest::FILE), old.join("\n")).unwrap();
+    assert_eq!(run(), 0);
+}
+
+#[test]
+fn a_file_of_somebody_else_is_not_replaced() {
+    let bench = Bench::new();
+    fs::write(bench.path("0003.wav"), "precious").unwrap();
+    let error = bench.run(LIST, &[], &mut FakeSpeaker::new(2)).unwrap_err();
+    assert!(error.to_string().contains("0003.wav") && error.cure().unwrap().contains("--force"), "{error}");
+    assert_eq!(bench.files(), ["0003.wav"]);
+    assert_eq!(fs::read(bench.path("0003.wav")).unwrap(), b"precious");
+    assert_eq!(bench.run(LIST, &["--force"], &mut FakeSpeaker::new(2)).unwrap(), (Outcome::Done, 0));
+    assert_eq!(samples(&bench.path("0003.wav")).len(), 23 * 80);
+}
+
+#[test]
+fn a_file_whose_line_was_never_entered_is_known_again() {
+    let bench = Bench::new();
+    fs::write(bench.path("0003.wav"), "killed here").unwrap();
+    std::mem::forget(claim::Claim::set(bench.folder.path(), "0003.wav"));
+    assert_eq!(bench.run(LIST, &[], &mut FakeSpeaker::new(2)).unwrap(), (Outcome::Done, 0));
+    assert_eq!(bench.files(), ["0001.wav", "0003.wav", "0004.wav"]);
+}
+
+#[test]
+fn a_line_without_text_or_with_a_strange_voice_fails_alone() {
+    let bench = Bench::new();
+    let list =
+        "{\"text\": \"One.\", \"voice\": \"high\"}\n{\"text\": \"  \"}\n{\"text\": \"Three.\", \"voice\": \"Hihg\"}\n";
+    let flags = ["--form", "jsonl"];
+    assert_eq!(bench.run(list, &flags, &mut FakeSpeaker::new(2)).unwrap(), (Outcome::SomeFailed, 0));
+    assert_eq!(bench.files(), ["0001.wav"]);
+    let mut failed: Vec<_> = bench.entries().into_iter().filter_map(|e| e.error.map(|why| (e.n, why))).collect();
+    failed.sort();
+    assert_eq!(failed.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [2, 3]);
+    assert!(failed[1].1.contains("`Hihg`"), "{failed:?}");
 }

@@ -13,7 +13,7 @@ mod rows;
 /// One line of the list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
-    /// Its number in the list, from 1; lines without text count, the header of a table does not.
+    /// Its number in the list, from 1; blank lines count, the header of a table does not.
     pub n: usize,
     /// What to say.
     pub text: String,
@@ -87,7 +87,7 @@ impl Form {
         }
     }
 
-    /// The lines that have text. `place` names the list in messages.
+    /// The lines; of plain text those that are not blank. `place` names the list in messages.
     ///
     /// # Errors
     /// The first line that is not of this form.
@@ -101,10 +101,13 @@ impl Form {
             Form::Csv => rows::table(rows::csv(list, place)?, place)?,
             Form::Tsv => rows::table(rows::tsv(list), place)?,
         };
-        lines.retain_mut(|line| {
+        for line in &mut lines {
             line.text = line.text.trim().to_owned();
-            !line.text.is_empty()
-        });
+        }
+        // A blank line is layout; an object or a row whose text is empty is a mistake that must not go unseen.
+        if self == Form::Txt {
+            lines.retain(|line| !line.text.is_empty());
+        }
         Ok(lines)
     }
 }
