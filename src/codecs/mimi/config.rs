@@ -93,6 +93,12 @@ impl Config {
         if !(per_frame.fract() == 0.0 && (1.0..=16.0).contains(&per_frame)) {
             return Err(json.wrong("frame_rate", "does not follow from sampling_rate and upsampling_ratios"));
         }
+        let layers = size("num_hidden_layers")?;
+        if layers > 1024 {
+            return Err(
+                json.wrong("num_hidden_layers", format!("is {layers}, which is not a plausible number of layers"))
+            );
+        }
         let filters = size("num_filters")?;
         let compress = or("compress", 2)?;
         if filters % compress != 0 {
@@ -113,7 +119,7 @@ impl Config {
             code_dim: size("codebook_dim")?,
             heads,
             head_dim,
-            layers: size("num_hidden_layers")?,
+            layers,
             inner: size("intermediate_size")?,
             window: size("sliding_window")?,
             rope_theta,

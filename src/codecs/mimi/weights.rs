@@ -136,7 +136,7 @@ impl Layer {
 /// table = embed_sum / max(cluster_usage, 1e-5), row by row.
 fn codebooks(c: &mut Contract<'_>, config: &Config, part: &str, books: usize) -> Codebooks {
     let p = format!("codec/quantizer.{part}_residual_vector_quantizer");
-    let mut table = Vec::with_capacity(books * config.codebook * config.code_dim);
+    let mut table = Vec::new();
     for book in 0..books {
         let sums = c.values(&format!("{p}.layers.{book}.codebook.embed_sum"), &[config.codebook, config.code_dim]);
         let usage = c.values(&format!("{p}.layers.{book}.codebook.cluster_usage"), &[config.codebook]);
