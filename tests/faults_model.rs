@@ -81,8 +81,6 @@ fn replacements() -> Vec<Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
-
     #[test]
     fn damaged_configurations_are_named_or_work(
         codec in any::<bool>(),
@@ -102,7 +100,9 @@ proptest! {
         copy.write(file, &config);
         if let Err(error) = copy.speak() {
             let text = error.to_string();
-            prop_assert!(text.contains("config.json") || text.contains("tokenizer.json") || text.contains("safetensors"), "{text}");
+            // A context of a few tokens is no damage, but no prompt fits into it.
+            let named = ["config.json", "tokenizer.json", "safetensors", "does not hold what", "and the model holds"];
+            prop_assert!(named.iter().any(|name| text.contains(name)), "{text}");
         }
     }
 }

@@ -85,6 +85,11 @@ impl<C: Compute> TinyAya<C> {
             ))
             .hint("take codec/ from the same repository as the model"));
         }
+        let frame_rate = f64::from(codec_config.sample_rate) / codec_config.frame_samples() as f64;
+        if (config.frame_rate - frame_rate).abs() > 1e-3 {
+            let why = format!("is {}, but the codec has {frame_rate} frames a second", config.frame_rate);
+            return Err(checkpoint.config().wrong("frame_rate_hz", why));
+        }
         let (weights, codec_weights) = checkpoint
             .contract(|c| (Weights::ask(c, &config), mimi::Weights::ask(c, &codec_config, ids.quantizers)))?;
         let activations = options.activations.unwrap_or(Activations::Full);
