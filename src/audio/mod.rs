@@ -7,4 +7,5 @@ pub mod pcm;
 pub mod pipe;
 pub mod play;
 pub mod resample;
+pub mod temporary;
 pub mod wav;

@@ -12,6 +12,7 @@ use tempfile::{NamedTempFile, TempPath};
 
 use super::pcm::{Format, Quantiser, Sample, Tally};
 use super::pipe::{Container, PipeWriter, Reader};
+use super::temporary::{self, Listed};
 use crate::error::{Error, Result};
 
 /// The sizes in a WAV header have 32 bits; this leaves room for the header itself.
@@ -35,6 +36,7 @@ struct Whole {
     writer: WavWriter<BufWriter<File>>,
     file: File,
     temporary: TempPath,
+    listed: Listed,
     target: Target,
     quantiser: Quantiser,
 }
@@ -61,13 +63,14 @@ impl WavFile {
                 Sink::Straight(PipeWriter::new(file, &name, Container::Wav, rate, format)?)
             }
             Place::File(target) => {
-                let (file, temporary) = target.temporary(path)?.into_parts();
+                let (file, listed) = target.temporary(path)?;
+                let (file, temporary) = file.into_parts();
                 let writer = file
                     .try_clone()
                     .map_err(hound::Error::IoError)
                     .and_then(|file| WavWriter::new(BufWriter::with_capacity(1 << 16, file), spec(rate, format)))
                     .map_err(|e| cannot_write(path, &io_error(e)))?;
-                Sink::Whole(Whole { writer, file, temporary, target, quantiser: Quantiser::new(format) })
+                Sink::Whole(Whole { writer, file, temporary, listed, target, quantiser: Quantiser::new(format) })
             }
         };
         Ok(Self { path: path.to_owned(), sink })
@@ -134,6 +137,7 @@ impl Whole {
         self.file.sync_all()?;
         drop(self.file);
         self.temporary.persist(&self.target.path).map_err(|e| e.error)?;
+        drop(self.listed);
         // The name is durable once the folder is; some file systems cannot sync folders, and the file is whole anyhow.
         #[cfg(unix)]
         let _ = File::open(&self.target.folder).and_then(|folder| folder.sync_all());
@@ -186,15 +190,8 @@ struct Target {
 
 impl Target {
     /// An empty file beside the target. `path` is what messages call the target.
-    fn temporary(&self, path: &Path) -> Result<NamedTempFile> {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".rtts-").suffix(".part");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            builder.permissions(Permissions::from_mode(0o666)); // less the umask: what any other new file gets
-        }
-        builder.tempfile_in(&self.folder).map_err(|e| match e.kind() {
+    fn temporary(&self, path: &Path) -> Result<(NamedTempFile, Listed)> {
+        temporary::create(&self.folder).map_err(|e| match e.kind() {
             ErrorKind::PermissionDenied => read_only(path, &format!("the folder `{}`", self.folder.display())),
             // tempfile wraps the cause to add the path of the temporary file: no concern of the user's
             _ => cannot_write(path, &bare(&e)),

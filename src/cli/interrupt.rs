@@ -1,11 +1,15 @@
-//! Ctrl-C and SIGTERM: asked once, a run ends in order; asked twice, or before anything is being written, it ends at once.
+//! Ctrl-C, SIGTERM and SIGHUP: asked once, a run ends in order; asked twice, or before anything is being written, it
+//! ends at once, without the files under way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level;
 
+use crate::audio::temporary;
 use crate::error::{Error, Result};
 
 /// Exit status of an interrupted run.
@@ -14,7 +18,7 @@ const STATUS: i32 = 130;
 /// Whether the user asked to stop.
 pub struct Interrupt {
     asked: Arc<AtomicBool>,
-    /// The next signal ends the process inside the handler.
+    /// The next signal ends the process.
     at_once: Arc<AtomicBool>,
 }
 
@@ -22,17 +26,27 @@ impl Interrupt {
     /// Listens from now on. Until [`Interrupt::hold`] a signal ends the process at once.
     ///
     /// # Errors
-    /// Where the system refuses the handlers.
+    /// Where the system refuses the handlers or the thread.
     pub fn listen() -> Result<Self> {
+        let failed = |e: std::io::Error| Error::new(format!("cannot listen for Ctrl-C: {e}"));
         let asked = Arc::new(AtomicBool::new(false));
         let at_once = Arc::new(AtomicBool::new(true));
-        for signal in [SIGINT, SIGTERM] {
-            // Handlers run in the order of their registration, so the first signal only arms the second.
-            flag::register_conditional_shutdown(signal, STATUS, Arc::clone(&at_once))
-                .and_then(|_| flag::register(signal, Arc::clone(&at_once)))
-                .and_then(|_| flag::register(signal, Arc::clone(&asked)))
-                .map_err(|e| Error::new(format!("cannot listen for Ctrl-C: {e}")))?;
-        }
+        // `nohup` asks for the end of the terminal to go unheard.
+        let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| *signal != SIGHUP || !ignored(SIGHUP));
+        let mut signals = Signals::new(heard).map_err(failed)?;
+        let (noted, armed) = (Arc::clone(&asked), Arc::clone(&at_once));
+        // A thread, not a handler: files must not be removed inside one.
+        let listener = move || {
+            for _ in signals.forever() {
+                // Noted before it is armed: see `hold`.
+                noted.store(true, Ordering::SeqCst);
+                if armed.swap(true, Ordering::SeqCst) {
+                    let _cleared = temporary::clear();
+                    low_level::exit(STATUS);
+                }
+            }
+        };
+        thread::Builder::new().name("signals".into()).spawn(listener).map_err(failed)?;
         Ok(Self { asked, at_once })
     }
 
@@ -61,5 +75,14 @@ impl Interrupt {
     #[cfg(test)]
     pub fn ask(&self) {
         self.asked.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Whether `signal` goes unheard by the wish of whoever started this process.
+fn ignored(signal: libc::c_int) -> bool {
+    // SAFETY: zeros are a valid `sigaction`, and without a new action the call only fills in the present one.
+    unsafe {
+        let mut present: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut present) == 0 && present.sa_sigaction == libc::SIG_IGN
     }
 }

@@ -34,7 +34,7 @@ pub struct MachineArgs {
     #[arg(long, value_name = "HOW")]
     pub activations: Option<ActivationsChoice>,
     /// CPU threads [env: RTTS_THREADS] [default: one for each core]
-    #[arg(long, value_name = "N", value_parser = threads)]
+    #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     pub threads: Option<usize>,
 }
 

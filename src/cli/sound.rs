@@ -22,7 +22,7 @@ pub struct Cutting {
     #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Input")]
     pub normalize: Normalize,
     /// Silence between joined utterances, in milliseconds [default: as the text suggests]
-    #[arg(long, value_name = "MS", help_heading = "Output", value_parser = clap::value_parser!(u32).range(0..=60_000))]
+    #[arg(long, value_name = "MS", help_heading = "Output", value_parser = clap::value_parser!(u32).range(0..=60_000), allow_negative_numbers = true)]
     pub gap: Option<u32>,
 }
 
@@ -83,7 +83,7 @@ pub struct Storing {
     #[arg(long, value_name = "FORMAT", default_value = "i16", value_parser = formats())]
     pub format: Format,
     /// Sample rate, in Hz [default: the model's]
-    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(8_000..=192_000))]
+    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(8_000..=192_000), allow_negative_numbers = true)]
     pub rate: Option<u32>,
 }
 

@@ -19,13 +19,13 @@ pub struct VoiceArgs {
     /// Where all randomness comes from [default: drawn, and reported]
     ///
     /// The same seed gives the same bytes, alone or in a batch.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = seed, allow_negative_numbers = true)]
     pub seed: Option<u64>,
     /// Sampling temperature; 0 = always the likeliest [default: the model's]
     #[arg(long, value_name = "T", value_parser = temperature, allow_negative_numbers = true)]
     pub temperature: Option<f32>,
     /// How many of the likeliest tokens stay in the draw; 0 = all [default: the model's]
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = top_k, allow_negative_numbers = true)]
     pub top_k: Option<usize>,
     /// Hard limit of one utterance, in seconds [default: the model's]
     ///
@@ -62,6 +62,14 @@ pub fn known_voice<'a>(name: &str, voices: &'a [String]) -> Result<&'a str> {
         Some(near) => error.hint(format!("did you mean `{near}`? The voices are {}", voices.join(", "))),
         None => error.hint(format!("the voices are {}", voices.join(", "))),
     })
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("a whole number from 0 to {} is needed", u64::MAX))
+}
+
+fn top_k(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "a whole number from 0 up is needed, for example 50".into())
 }
 
 /// A temperature as the command line and lists take it.

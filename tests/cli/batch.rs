@@ -253,3 +253,60 @@ fn the_list_is_never_overwritten() {
         fs::remove_file(bench.path(&place)).unwrap();
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_second_signal_leaves_nothing_half_written() {
+    for name in ["INT", "HUP"] {
+        let bench = Bench::new();
+        // One line of many utterances, which are all under way once it has begun.
+        bench.write("lines.txt", "A sentence of a line that takes a while. ".repeat(600));
+        let mut child = start(&bench, "lines.txt", &["--split", "sentence", "--batch-size", "2"]);
+        let hidden = || {
+            let entries = fs::read_dir(bench.path("out")).map(|e| e.flatten().collect()).unwrap_or_else(|_| Vec::new());
+            entries.iter().filter(|e| e.file_name().to_string_lossy().starts_with(".rtts-")).count()
+        };
+        let begun = Instant::now();
+        while hidden() == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(120), "nothing was begun");
+            assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        super::signal(&child, name);
+        std::thread::sleep(Duration::from_millis(100));
+        super::signal(&child, name);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+        assert_eq!(hidden(), 0);
+    }
+}
+
+#[test]
+fn what_a_killed_run_left_is_swept() {
+    let bench = Bench::new();
+    bench.write("lines.txt", "One.\n");
+    fs::create_dir(bench.path("out")).unwrap();
+    let file = fs::File::create(bench.path("out/.rtts-abc.part")).unwrap();
+    file.set_modified(std::time::SystemTime::now() - Duration::from_secs(7200)).unwrap();
+    done(&batch(&bench, "lines.txt", &[]));
+    assert!(!bench.path("out/.rtts-abc.part").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_hangup_that_is_ignored_stays_so() {
+    let bench = Bench::new();
+    bench.write("lines.txt", long_list());
+    let words = arguments("lines.txt", &["--batch-size", "2"]);
+    let rtts = bench.command(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    // As `nohup` does it.
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(rtts.get_program()).args(rtts.get_args());
+    command.envs(rtts.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(bench.folder.path()).stdin(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    wait_for_lines(&bench, &mut child, 2);
+    super::signal(&child, "HUP");
+    done(&child.wait_with_output().unwrap());
+    assert_eq!(files(&bench.path("out")).len(), 60);
+}

@@ -33,6 +33,21 @@ fn wrong_usage_is_status_2_and_says_what_is_right() {
     refused(&bench.run(&["say", "hi", "--format", "i32"]), 2, &["i16", "i24", "f32"]);
     refused(&bench.run(&["say", "hi", "--rate", "4"]), 2, &["--rate"]);
     refused(&bench.run(&["say", "hi", "-f", "x"]), 2, &["cannot be used with"]);
+    for (flag, range) in [
+        ("--seed", "from 0 to 18446744073709551615"),
+        ("--threads", "from 1 to 1024"),
+        ("--top-k", "from 0 up"),
+        ("--rate", "8000..=192000"),
+        ("--gap", "0..=60000"),
+    ] {
+        refused(&bench.run(&["say", "hi", flag, "-1"]), 2, &[flag, "'-1'", range]);
+    }
+    let arguments = ["batch", "list.txt", "-d", "out", "--batch-size", "-1"];
+    refused(&bench.run(&arguments), 2, &["--batch-size", "'-1'", "from 1 to 1024"]);
+    // clap takes `{n}` in a help text for a line end.
+    for flag in ["-h", "--help"] {
+        assert!(stdout(&bench.run(&["batch", flag])).contains("from {n:04}, {stem}, {voice} and {hash}"), "{flag}");
+    }
     refused(&bench.run(&["batch", "list.txt"]), 2, &["--directory"]);
     refused(&bench.run(&["batch", "list.txt", "-d", "out", "--name", "{m}"]), 2, &["{m}", "{stem}"]);
     refused(&bench.run(&["say", "hi", "-q", "-v"]), 2, &["cannot be used with"]);

@@ -12,7 +12,7 @@ use super::settings::{MachineArgs, Settings};
 use super::sound::{Cutting, Storing};
 use super::voice::{VoiceArgs, known_voice};
 use super::{Outcome, input, interrupt::Interrupt, open, seed};
-use crate::audio::wav;
+use crate::audio::{temporary, wav};
 use crate::error::{Error, Result};
 
 pub mod claim;
@@ -58,9 +58,9 @@ pub struct Batch {
     /// The folder for the WAV files and `manifest.jsonl`; it is made where it does not exist
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     pub directory: PathBuf,
-    /// File names, from {n}, {n:04}, {stem}, {voice} and {hash}
+    /// File names, from {n:04}, {stem}, {voice} and {hash}
     ///
-    /// {n} is the line's number ({n:04} with at least four digits), {stem} the list's name without its ending, {voice}
+    /// {n:04} is the line's number with at least four digits ({n:01}: with as many as it needs), {stem} the list's name without its ending, {voice}
     /// the voice, {hash} the first twelve digits of the SHA-256 of the text.
     #[arg(long, value_name = "TEMPLATE", default_value = "{n:04}", help_heading = "Output")]
     pub name: Template,
@@ -80,7 +80,7 @@ pub struct Batch {
     #[command(flatten)]
     pub voice: VoiceArgs,
     /// Utterances generated at a time: a number, or auto
-    #[arg(long, value_name = "N", default_value = "auto", value_parser = slots, help_heading = "Model and machine")]
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = slots, allow_negative_numbers = true, help_heading = "Model and machine")]
     pub batch_size: Slots,
     /// Model and machine.
     #[command(flatten)]
@@ -157,6 +157,7 @@ pub fn run(batch: &Batch, offline: bool, console: &Console) -> Result<Outcome> {
         console.note(format_args!("nothing to do: {skipped} lines in `{}` are done", batch.directory.display()));
         return Ok(Outcome::Done);
     }
+    temporary::sweep(&batch.directory);
     let slots = match batch.batch_size {
         Slots::Exactly(count) => count,
         Slots::Auto => USUAL_SLOTS,
