@@ -36,7 +36,7 @@ const USUAL_PIECE: usize = 300;
 #[command(after_help = "\
 Examples:
   rtts say \"The library opens at nine.\" -o out.wav
-  rtts say -f chapter.txt --voice Zoya --style \"calm, slow pace\" -o chapter.wav --play
+  rtts say -f chapter.txt --voice Ross --style \"slow pace\" -o chapter.wav --play
   fortune | rtts say -o - | ffmpeg -i - fortune.mp3")]
 pub struct Say {
     /// What to say; several are joined by spaces, `-` reads stdin

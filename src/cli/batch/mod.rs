@@ -36,7 +36,7 @@ const USUAL_SLOTS: usize = 8;
 #[command(after_help = "\
 Examples:
   rtts batch lines.txt -d out/
-  rtts batch lines.txt -d out/ --name \"{stem}-{n:04}-{voice}\" --voice Zoya --seed 7
+  rtts batch lines.txt -d out/ --name \"{stem}-{n:04}-{voice}\" --voice Ross --seed 7
   rtts batch lines.csv -d out/ --seed 7         columns text, name, voice and more
   rtts batch lines.txt -d out/ --shard 2/8      the second of eight machines")]
 pub struct Batch {
