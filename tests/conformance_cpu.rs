@@ -28,7 +28,7 @@ mod fallback {
 mod bits {
     use super::*;
     use conformance::support::{Random, buffer, rows, same, whole};
-    use rtts::compute::{Activations, Compute, KvSpec, Rope, RopePairs, View};
+    use rtts::compute::{Activations, Compute, Draw, Guidance, KvSpec, Rope, RopePairs, View};
     use rtts::matrix::{Float, Matrix};
     use rtts::nvfp4::{InputScale, dot, quantize};
 
@@ -67,6 +67,24 @@ mod bits {
             c.add(&mut x, &out, Some(&gain)).unwrap();
             all.extend(c.read(&x).unwrap());
         }
+        c.rms_norm(&x, &gain, 1e-5, &mut out).unwrap();
+        all.extend(c.read(&out).unwrap());
+        c.snake(&x, &gain, &mut out).unwrap();
+        c.tanh(&mut out).unwrap();
+        c.affine(&mut out, &gain, &gain).unwrap();
+        c.silu(&mut out).unwrap();
+        all.extend(c.read(&out).unwrap());
+        c.finite_scalar(&mut out, 9.0).unwrap();
+        all.extend(c.read(&out).unwrap());
+        let view = |at| View { buffer: &x, at, width: 83 };
+        c.attend_within(count, 1, view(0), view(83), view(166), &mut out).unwrap();
+        all.extend(c.read(&out).unwrap());
+        let v = buffer(c, &random.values(2 * count * cols), cols);
+        let mut stepped = buffer(c, &random.values(count * cols), cols);
+        c.guided_step(&mut stepped, &v, count, &[Guidance { cfg: 2.0, dt: 0.25 }]).unwrap();
+        all.extend(c.read(&stepped).unwrap());
+        c.noise(&[Draw { seed: 4, step: 2, scale: 1.5 }], count, cols, &mut out).unwrap();
+        all.extend(c.read(&out).unwrap());
         c.elu(&x, &mut out).unwrap();
         all.extend(c.read(&out).unwrap());
         c.silu_mul(View { buffer: &x, at: 0, width: 100 }, View { buffer: &x, at: 120, width: 100 }, &mut out).unwrap();
@@ -84,7 +102,7 @@ mod bits {
             let view = |at| View { buffer: &x, at, width: 83 };
             c.attend(&mut cache, 0, view(0), view(83), view(166), &rows, &mut out).unwrap();
             all.extend(c.read(&out).unwrap());
-            c.depthwise(&depthwise, 2, &mut carry, &x, &rows, &mut out).unwrap();
+            c.depthwise(&depthwise, None, 2, 1, &mut carry, &x, &rows, &mut out).unwrap();
             all.extend(c.read(&out).unwrap());
         }
         all

@@ -45,6 +45,7 @@ impl VoiceArgs {
             temperature: self.temperature,
             top_k: self.top_k,
             max_seconds: self.max_seconds,
+            ..Utterance::default()
         }
     }
 }

@@ -83,11 +83,15 @@ pub enum RopePairs {
     Halves,
 }
 
-/// Rotary position embedding: the pair i at position p turns by `p * inv_freq[i]`.
+/// Rotary position embedding: the pair i at position p turns by `(p * stretch[i]) * inv_freq[i]`.
 #[derive(Clone, Debug)]
 pub struct Rope {
     /// `[D/2]`
     pub inv_freq: Vec<f32>,
+    /// `[D/2]`, or empty for ones: LongRoPE's reciprocal factors, applied to the position before the frequency.
+    pub stretch: Vec<f32>,
+    /// Cosine and sine are multiplied by this.
+    pub amplitude: f32,
     /// Which elements form a pair.
     pub pairs: RopePairs,
 }
@@ -96,7 +100,13 @@ impl Rope {
     /// `inv_freq[i] = theta^(-2i/D)`
     pub fn plain(theta: f32, head_dim: usize, pairs: RopePairs) -> Self {
         let inv_freq = (0..head_dim / 2).map(|i| 1.0 / theta.powf((2 * i) as f32 / head_dim as f32)).collect();
-        Self { inv_freq, pairs }
+        Self { inv_freq, stretch: Vec::new(), amplitude: 1.0, pairs }
+    }
+
+    /// The angle of pair i at a position, rounded as the reference rounds it.
+    pub fn angle(&self, position: usize, i: usize) -> f32 {
+        let position = position as f32;
+        self.stretch.get(i).map_or(position, |stretch| position * stretch) * self.inv_freq[i]
     }
 }
 
@@ -128,6 +138,26 @@ pub struct Choice {
     pub seed: u64,
     /// The request's step.
     pub step: u32,
+}
+
+/// The noise of one draw: as many standard normal numbers as fill its rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Draw {
+    /// The request's seed.
+    pub seed: u64,
+    /// The request's step.
+    pub step: u32,
+    /// Multiplies every number; 0 = silence.
+    pub scale: f32,
+}
+
+/// One solver step of one draw: classifier-free guidance with the projected scale of CFG-Zero*, then Euler.
+#[derive(Clone, Copy, Debug)]
+pub struct Guidance {
+    /// How strongly the conditioned velocity is followed; 1 = as it is.
+    pub cfg: f32,
+    /// The length of the step in time.
+    pub dt: f32,
 }
 
 /// The operation set. Buffers are `[R, cols]` of numbers the backend stores as it likes and computes with in f32;
@@ -185,6 +215,8 @@ pub trait Compute: Send + Sync + 'static {
         eps: f32,
         out: &mut Self::Buffer,
     ) -> Result<()>;
+    /// `out = x / sqrt(mean(x²) + eps) * gain`, over the columns. `[R, cols]`
+    fn rms_norm(&self, x: &Self::Buffer, gain: &Self::Vector, eps: f32, out: &mut Self::Buffer) -> Result<()>;
     /// `out = x Wᵀ + bias`. x `[R, K]`, out `[R, N]`
     fn linear(&self, w: &Self::Linear, x: View<'_, Self::Buffer>, out: &mut Self::Buffer) -> Result<()>;
     /// Rotates `heads` heads of size `2 * inv_freq.len()`, starting at column `at`, in place.
@@ -203,10 +235,31 @@ pub trait Compute: Send + Sync + 'static {
         rows: &Rows,
         out: &mut Self::Buffer,
     ) -> Result<()>;
+    /// Attention without a cache and without a mask among every `group` consecutive rows: query head j uses key/value
+    /// head `j * kv_heads / Nh`, scores are scaled by `1/sqrt(D)`, `D = k.width / kv_heads`. q and out `[R, Nh * D]`
+    fn attend_within(
+        &self,
+        group: usize,
+        kv_heads: usize,
+        q: View<'_, Self::Buffer>,
+        k: View<'_, Self::Buffer>,
+        v: View<'_, Self::Buffer>,
+        out: &mut Self::Buffer,
+    ) -> Result<()>;
     /// `out = silu(gate) * up`. `[R, cols]`
     fn silu_mul(&self, gate: View<'_, Self::Buffer>, up: View<'_, Self::Buffer>, out: &mut Self::Buffer) -> Result<()>;
     /// `x = z/2 (1 + erf(z/√2))`, in place.
     fn gelu(&self, x: &mut Self::Buffer) -> Result<()>;
+    /// `x / (1 + e⁻ˣ)`, in place.
+    fn silu(&self, x: &mut Self::Buffer) -> Result<()>;
+    /// In place.
+    fn tanh(&self, x: &mut Self::Buffer) -> Result<()>;
+    /// `out = x + sin²(alpha x) / (alpha + 1e-9)`, an alpha per column.
+    fn snake(&self, x: &Self::Buffer, alpha: &Self::Vector, out: &mut Self::Buffer) -> Result<()>;
+    /// `x = x * scale + shift`, per column, in place.
+    fn affine(&self, x: &mut Self::Buffer, scale: &Self::Vector, shift: &Self::Vector) -> Result<()>;
+    /// Finite scalar quantisation, in place: `round(levels * tanh x) / levels`, halves to even.
+    fn finite_scalar(&self, x: &mut Self::Buffer, levels: f32) -> Result<()>;
     /// `out = x > 0 ? x : eˣ - 1`
     fn elu(&self, x: &Self::Buffer, out: &mut Self::Buffer) -> Result<()>;
     /// `x += y`, or `x += scale * y` with a scale per column.
@@ -222,12 +275,16 @@ pub trait Compute: Send + Sync + 'static {
         rows: &Rows,
         out: &mut Self::Buffer,
     ) -> Result<()>;
-    /// Depthwise causal convolution: w `[phases, taps, C]`, oldest tap first; `out[r, p * C + c] = Σ_j w[p, j, c] *
-    /// x[r - taps + 1 + j, c]`. x `[R, C]`, out `[R, phases * C]`; taps - 1 rows are carried.
+    /// Depthwise causal convolution: w `[phases, taps, C]`, oldest tap first, `dilation` rows between taps; `out[r, p * C
+    /// + c] = bias[c] + Σ_j w[p, j, c] * x[r - (taps - 1 - j) * dilation, c]`. x `[R, C]`, out `[R, phases * C]`;
+    /// `(taps - 1) * dilation` rows are carried.
+    #[allow(clippy::too_many_arguments)]
     fn depthwise(
         &self,
         w: &Self::Vector,
+        bias: Option<&Self::Vector>,
         phases: usize,
+        dilation: usize,
         carry: &mut Self::Carry,
         x: &Self::Buffer,
         rows: &Rows,
@@ -235,6 +292,14 @@ pub trait Compute: Send + Sync + 'static {
     ) -> Result<()>;
     /// `[R, factor * C]` becomes `[R * factor, C]`; nothing moves.
     fn unfold(&self, x: &mut Self::Buffer, factor: usize) -> Result<()>;
+    /// `[R, C]` becomes `[R / factor, factor * C]`; nothing moves. What [`Compute::unfold`] undoes.
+    fn fold(&self, x: &mut Self::Buffer, factor: usize) -> Result<()>;
+    /// Zeros `[rows, cols]`.
+    fn blank(&self, rows: usize, cols: usize, out: &mut Self::Buffer) -> Result<()>;
+    /// Copies row i of x to row `to[i]` of out, which keeps its shape and its other rows.
+    fn scatter(&self, x: &Self::Buffer, to: &[usize], out: &mut Self::Buffer) -> Result<()>;
+    /// Columns side by side: `[R, a.width + b.width]`
+    fn join(&self, a: View<'_, Self::Buffer>, b: View<'_, Self::Buffer>, out: &mut Self::Buffer) -> Result<()>;
     /// Copies row `from[i]` of x to row i of out.
     fn gather(&self, x: &Self::Buffer, from: &[usize], out: &mut Self::Buffer) -> Result<()>;
     /// Multiplies by a constant, in place.
@@ -242,6 +307,13 @@ pub trait Compute: Send + Sync + 'static {
     /// One column per row of logits `[R, N]`: temperature, then top-k, then one draw by inverse CDF over the kept logits
     /// in descending order (ties: lower column first), with the request's own random number.
     fn sample(&self, logits: &Self::Buffer, choices: &[Choice]) -> Result<Vec<u32>>;
+    /// Standard normal numbers, `rows` rows of `cols` a draw: value c of row r of a draw is number `c * rows + r` of its
+    /// (seed, step), times its scale.
+    fn noise(&self, draws: &[Draw], rows: usize, cols: usize, out: &mut Self::Buffer) -> Result<()>;
+    /// One Euler step of every draw: the rows of x in order of the draws; v holds the conditioned
+    /// velocities of all draws, then the unconditioned ones. With `alpha = <v⁺, v⁻> / (<v⁻, v⁻> + 1e-8)` over a draw,
+    /// `x -= dt * (alpha v⁻ + cfg * (v⁺ - alpha v⁻))`. x `[S * per_draw, cols]`, v `[2 * S * per_draw, cols]`
+    fn guided_step(&self, x: &mut Self::Buffer, v: &Self::Buffer, per_draw: usize, steps: &[Guidance]) -> Result<()>;
     /// The values, row-major.
     fn read(&self, x: &Self::Buffer) -> Result<Vec<f32>>;
     /// A buffer `[R, cols]` with these values, row-major.

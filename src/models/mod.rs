@@ -1,5 +1,7 @@
 //! The models, each written once against [`crate::compute`], and what the engine asks of one.
 
+use std::sync::Arc;
+
 use crate::checkpoint::{Checkpoint, Layout};
 use crate::compute::{Activations, Compute};
 use crate::error::{Error, Result};
@@ -38,6 +40,33 @@ pub fn load<C: Compute>(checkpoint: &Checkpoint, compute: C, options: &Options) 
     }
 }
 
+/// Speech in a codec's own numbers: what a model clones a voice from, or continues.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Latents {
+    /// `[frames, D]`
+    pub values: Vec<f32>,
+    /// D, numbers in a frame.
+    pub dim: usize,
+}
+
+/// What a recording is for; it decides on which side silence fills it up to whole patches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The voice to speak with; silence follows it.
+    Reference,
+    /// What the utterance continues; silence precedes it.
+    Prompt,
+}
+
+/// A recording that the utterance continues, and what is said in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prompt {
+    /// The words of the recording.
+    pub text: String,
+    /// The recording.
+    pub latents: Arc<Latents>,
+}
+
 /// What to say and how. Fields left `None` take the model's own default.
 #[derive(Clone, Debug, Default)]
 pub struct Utterance {
@@ -55,6 +84,14 @@ pub struct Utterance {
     pub top_k: Option<usize>,
     /// Hard limit of the utterance's length, in seconds.
     pub max_seconds: Option<f32>,
+    /// A recording whose voice is taken.
+    pub reference: Option<Arc<Latents>>,
+    /// A recording that is continued.
+    pub prompt: Option<Prompt>,
+    /// Strength of classifier-free guidance.
+    pub cfg: Option<f32>,
+    /// Steps of the solver for a latent patch.
+    pub solver_steps: Option<usize>,
 }
 
 /// Why an utterance ended.
@@ -68,12 +105,14 @@ pub enum Stop {
     Length,
     /// The model's context is full: the audio is cut.
     Context,
+    /// Far more audio than the text can need: the model has lost its way, and the audio is cut.
+    Runaway,
 }
 
 impl Stop {
     /// The audio was cut before the model wanted to end.
     pub fn truncated(self) -> bool {
-        matches!(self, Stop::Length | Stop::Context)
+        matches!(self, Stop::Length | Stop::Context | Stop::Runaway)
     }
 
     /// The word for manifests and JSON.
@@ -83,6 +122,7 @@ impl Stop {
             Stop::EndToken => "end_token",
             Stop::Length => "length",
             Stop::Context => "context",
+            Stop::Runaway => "runaway",
         }
     }
 }
@@ -108,6 +148,25 @@ pub trait Speaker: Send {
     fn longest_text(&self) -> usize;
     /// The model was trained on words only: numbers, signs and abbreviations are better written out before.
     fn words_only(&self) -> bool;
+    /// Samples per second of the recordings it clones from, if it can.
+    fn listens_at(&self) -> Option<u32> {
+        None
+    }
+    /// A recording, mono at [`Speaker::listens_at`], in the codec's numbers.
+    ///
+    /// # Errors
+    /// A model that cannot listen, and what the device can refuse.
+    fn listen(&mut self, _samples: &[f32], _role: Role) -> Result<Latents> {
+        Err(Error::usage("this model does not clone voices").hint("VoxCPM2 does: `-m voxcpm2`"))
+    }
+    /// Names what encodes recordings: latents fit only a speaker with the same name.
+    fn ear(&self) -> Option<String> {
+        None
+    }
+    /// What the slot has said so far, if others can be given its voice by that.
+    fn spoken(&self, _slot: usize) -> Option<Latents> {
+        None
+    }
     /// How many slots there are.
     fn slots(&self) -> usize;
     /// Checks an utterance (voice, text, style, length against the context) without touching a slot.

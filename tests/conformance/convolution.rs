@@ -97,31 +97,39 @@ pub fn transposed<C: Compute>(b: &Backend<C>) {
 /// Against the formula, with phases; and the same bytes in any chunks.
 pub fn depthwise<C: Compute>(b: &Backend<C>) {
     let mut random = Random(34);
-    for (cols, taps, phases) in [(1, 1, 1), (19, 2, 2), (64, 7, 1), (20, 3, 4)] {
+    for (cols, taps, phases, dilation) in
+        [(1, 1, 1, 1), (19, 2, 2, 1), (64, 7, 1, 1), (20, 3, 4, 1), (19, 7, 1, 3), (64, 7, 1, 9), (3, 2, 2, 5)]
+    {
         let len = 30;
         let w = random.values(phases * taps * cols);
+        let bias = random.values(cols);
+        let with_bias = dilation > 1;
         let x = random.values(len * cols);
         let prepared = b.compute.prepare_vector(&w).unwrap();
+        let prepared_bias = b.compute.prepare_vector(&bias).unwrap();
+        let before = (taps - 1) * dilation;
         let run = |carry: &mut C::Carry, x: &[f32], at: usize| {
             let (input, mut out) = (buffer(&b.compute, x, cols), b.compute.buffer());
             let rows = rows(&[(1, at, x.len() / cols)]);
-            b.compute.depthwise(&prepared, phases, carry, &input, &rows, &mut out).unwrap();
+            let bias = with_bias.then_some(&prepared_bias);
+            b.compute.depthwise(&prepared, bias, phases, dilation, carry, &input, &rows, &mut out).unwrap();
             b.compute.read(&out).unwrap()
         };
-        let whole = run(&mut b.compute.carry(2, taps - 1, cols).unwrap(), &x, 0);
-        let seen = unrolled(&x, cols, taps);
+        let whole = run(&mut b.compute.carry(2, before, cols).unwrap(), &x, 0);
+        let seen = unrolled(&x, cols, before + 1);
         let mut expected = Vec::new();
-        for seen in seen.chunks_exact(taps * cols) {
+        for seen in seen.chunks_exact((before + 1) * cols) {
             for p in 0..phases {
                 for c in 0..cols {
-                    let terms =
-                        (0..taps).map(|j| f64::from(w[(p * taps + j) * cols + c]) * f64::from(seen[j * cols + c]));
-                    expected.push((terms.clone().sum(), terms.map(f64::abs).sum()));
+                    let terms = (0..taps)
+                        .map(|j| f64::from(w[(p * taps + j) * cols + c]) * f64::from(seen[j * dilation * cols + c]));
+                    let bias = if with_bias { f64::from(bias[c]) } else { 0.0 };
+                    expected.push((terms.clone().sum::<f64>() + bias, 1.0 + terms.map(f64::abs).sum::<f64>()));
                 }
             }
         }
         close(&format!("{cols} columns, {taps} taps, {phases} phases"), &whole, &expected, b.tolerance);
-        let mut carry = b.compute.carry(2, taps - 1, cols).unwrap();
+        let mut carry = b.compute.carry(2, before, cols).unwrap();
         let mut at = 0;
         let mut joined = Vec::new();
         while at < len {

@@ -10,7 +10,9 @@ pub mod convolution;
 pub mod linear;
 pub mod rows;
 pub mod sampling;
+pub mod solver;
 pub mod support;
+pub mod within;
 
 /// A backend under test.
 pub struct Backend<C> {
@@ -26,9 +28,14 @@ macro_rules! suite {
     ($make:ident) => {
         conformance::suite!($make:
             linear { plain, nvfp4, stacked, columns, fp4, fp4_with_different_scales, rows_do_not_depend_on_each_other, faults },
-            rows { embed, layer_norm, rope, silu_mul, gelu, elu, add, scale, unfold, gather, read_and_write },
+            rows {
+                embed, layer_norm, rms_norm, rope, long_rope, silu_mul, silu_alone, tanh, finite_scalar, snake, affine, gelu,
+                elu, add, scale, unfold, fold, blank_and_scatter, join, gather, read_and_write,
+            },
             attention { exact, windows, chunks, slots, long, order },
             convolution { convolves, depthwise, transposed, chunks, slots, quantised },
+            within { exact, groups },
+            solver { replays, distribution, guided },
             sampling { greedy, replays, distribution },
         );
     };

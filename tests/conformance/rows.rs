@@ -93,6 +93,50 @@ pub fn rope<C: Compute>(b: &Backend<C>) {
     }
 }
 
+/// LongRoPE's factors stretch the position, and its amplitude multiplies.
+pub fn long_rope<C: Compute>(b: &Backend<C>) {
+    let mut random = Random(20);
+    let mut rope = Rope::plain(10_000.0, 6, RopePairs::Halves);
+    rope.stretch = vec![1.0 / 1.014_658, 1.0 / 3.5, 1.0 / 31.0];
+    rope.amplitude = 1.25;
+    let (rows, x) = (rows(&[(0, 711, 2)]), random.values(2 * 6));
+    let mut buffer = buffer(&b.compute, &x, 6);
+    b.compute.rope(&mut buffer, 0, 1, &rope, &rows).unwrap();
+    let mut expected = vec![(0.0, 2.0); 12];
+    for (r, position) in [711f32, 712.0].into_iter().enumerate() {
+        for i in 0..3 {
+            let (sin, cos) = f64::from((position * rope.stretch[i]) * rope.inv_freq[i]).sin_cos();
+            let (p, q) = (f64::from(x[r * 6 + i]), f64::from(x[r * 6 + i + 3]));
+            expected[r * 6 + i].0 = 1.25 * (p * cos - q * sin);
+            expected[r * 6 + i + 3].0 = 1.25 * (q * cos + p * sin);
+        }
+    }
+    close("long rope", &b.compute.read(&buffer).unwrap(), &expected, b.tolerance);
+}
+
+/// No mean is taken away.
+pub fn rms_norm<C: Compute>(b: &Backend<C>) {
+    let mut random = Random(21);
+    for cols in [1, 5, 16, 47, 384, 1030] {
+        for count in [1, 3, 9] {
+            let x: Vec<f32> = random.values(count * cols).into_iter().map(|v| v * 3.0 + 1.0).collect();
+            let gain = random.values(cols);
+            let prepared = b.compute.prepare_vector(&gain).unwrap();
+            let (input, mut out) = (buffer(&b.compute, &x, cols), b.compute.buffer());
+            b.compute.rms_norm(&input, &prepared, 1e-5, &mut out).unwrap();
+            let x = b.compute.read(&input).unwrap();
+            let mut expected = Vec::new();
+            for x in x.chunks_exact(cols) {
+                let square = x.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() / cols as f64;
+                expected.extend(
+                    x.iter().zip(&gain).map(|(v, g)| (f64::from(*v) / (square + 1e-5).sqrt() * f64::from(*g), 4.0)),
+                );
+            }
+            close(&format!("{cols} columns"), &b.compute.read(&out).unwrap(), &expected, b.tolerance);
+        }
+    }
+}
+
 fn silu(x: f64) -> f64 {
     x / (1.0 + (-x).exp())
 }
@@ -145,6 +189,67 @@ pub fn gelu<C: Compute>(b: &Backend<C>) {
     each(b, "gelu", |c, x| c.gelu(x).unwrap(), exactly);
 }
 
+/// In place.
+pub fn silu_alone<C: Compute>(b: &Backend<C>) {
+    each(b, "silu", |c, x| c.silu(x).unwrap(), silu);
+}
+
+/// In place.
+pub fn tanh<C: Compute>(b: &Backend<C>) {
+    each(b, "tanh", |c, x| c.tanh(x).unwrap(), f64::tanh);
+}
+
+/// Only whole levels come out, each the nearest one.
+pub fn finite_scalar<C: Compute>(b: &Backend<C>) {
+    let mut random = Random(22);
+    let x: Vec<f32> = random.values(3 * 512).into_iter().map(|v| v * 3.0).collect();
+    let mut buffer = buffer(&b.compute, &x, 512);
+    b.compute.finite_scalar(&mut buffer, 9.0).unwrap();
+    for (x, got) in x.iter().zip(b.compute.read(&buffer).unwrap()) {
+        let level = 9.0 * f64::from(*x).tanh();
+        let got = f64::from(got) * 9.0;
+        assert!((got - got.round()).abs() <= 9.0 * b.tolerance.max(1e-6), "{x} becomes {got} ninths, no level");
+        // A value in the middle between two levels may go either way.
+        let away = (level - got).abs();
+        assert!(away <= 0.5 + 9.0 * b.tolerance.max(1e-6), "{x} becomes level {got} of {level}");
+    }
+}
+
+/// An alpha per column, large arguments included.
+pub fn snake<C: Compute>(b: &Backend<C>) {
+    let mut random = Random(23);
+    for (count, cols) in [(1, 1), (3, 21), (40, 512)] {
+        let x: Vec<f32> = random.values(count * cols).into_iter().map(|v| v * 40.0).collect();
+        let alpha: Vec<f32> = random.values(cols).into_iter().map(|v| v.abs() * 4.0 + 0.125).collect();
+        let prepared = b.compute.prepare_vector(&alpha).unwrap();
+        let (input, mut out) = (buffer(&b.compute, &x, cols), b.compute.buffer());
+        b.compute.snake(&input, &prepared, &mut out).unwrap();
+        let expected: Vec<_> = (0..x.len())
+            .map(|i| {
+                let (x, alpha) = (f64::from(x[i]), f64::from(alpha[i % cols]));
+                let y = x + f64::from((alpha * x) as f32).sin().powi(2) / (alpha + 1e-9);
+                (y, y.abs() + (1.0 + alpha * x.abs()) / alpha)
+            })
+            .collect();
+        close("snake", &b.compute.read(&out).unwrap(), &expected, b.tolerance);
+    }
+}
+
+/// A scale and a shift per column.
+pub fn affine<C: Compute>(b: &Backend<C>) {
+    let mut random = Random(24);
+    for (count, cols) in [(1, 1), (3, 21), (40, 512)] {
+        let (x, scale, shift) = (random.values(count * cols), random.values(cols), random.values(cols));
+        let mut out = buffer(&b.compute, &x, cols);
+        let (s, t) = (b.compute.prepare_vector(&scale).unwrap(), b.compute.prepare_vector(&shift).unwrap());
+        b.compute.affine(&mut out, &s, &t).unwrap();
+        let expected: Vec<_> = (0..x.len())
+            .map(|i| (f64::from(x[i]) * f64::from(scale[i % cols]) + f64::from(shift[i % cols]), 2.0))
+            .collect();
+        close("affine", &b.compute.read(&out).unwrap(), &expected, b.tolerance);
+    }
+}
+
 /// With alpha = 1.
 pub fn elu<C: Compute>(b: &Backend<C>) {
     let apply = |c: &C, x: &mut C::Buffer| {
@@ -190,6 +295,40 @@ pub fn unfold<C: Compute>(b: &Backend<C>) {
     let mut out = b.compute.buffer();
     b.compute.gather(&buffer, &[7], &mut out).unwrap();
     same("a row of it", &b.compute.read(&out).unwrap(), &x[42..48]);
+}
+
+/// Rows become fewer and wider, and nothing moves; rows that do not fit are refused.
+pub fn fold<C: Compute>(b: &Backend<C>) {
+    let x = Random(25).values(6 * 5);
+    let (mut buffer, mut out) = (buffer(&b.compute, &x, 5), b.compute.buffer());
+    b.compute.fold(&mut buffer, 3).unwrap();
+    same("fold", &b.compute.read(&buffer).unwrap(), &x);
+    b.compute.gather(&buffer, &[1], &mut out).unwrap();
+    same("a row of it", &b.compute.read(&out).unwrap(), &x[15..30]);
+    assert!(b.compute.fold(&mut buffer, 4).is_err());
+}
+
+/// Zeros, and rows put among them.
+pub fn blank_and_scatter<C: Compute>(b: &Backend<C>) {
+    let x = Random(26).values(3 * 7);
+    let input = buffer(&b.compute, &x, 7);
+    let mut out = buffer(&b.compute, &Random(27).values(90), 9);
+    b.compute.blank(5, 7, &mut out).unwrap();
+    b.compute.scatter(&input, &[4, 0, 2], &mut out).unwrap();
+    let mut expected = vec![0.0; 5 * 7];
+    for (i, to) in [4, 0, 2].into_iter().enumerate() {
+        expected[to * 7..to * 7 + 7].copy_from_slice(&x[i * 7..i * 7 + 7]);
+    }
+    same("scatter", &b.compute.read(&out).unwrap(), &expected);
+}
+
+/// Columns of two buffers side by side.
+pub fn join<C: Compute>(b: &Backend<C>) {
+    let (x, y) = (Random(28).values(3 * 7), Random(29).values(3 * 4));
+    let (a, c, mut out) = (buffer(&b.compute, &x, 7), buffer(&b.compute, &y, 4), b.compute.buffer());
+    b.compute.join(View { buffer: &a, at: 2, width: 5 }, View { buffer: &c, at: 0, width: 4 }, &mut out).unwrap();
+    let expected: Vec<f32> = (0..3).flat_map(|r| [&x[r * 7 + 2..r * 7 + 7], &y[r * 4..r * 4 + 4]].concat()).collect();
+    same("join", &b.compute.read(&out).unwrap(), &expected);
 }
 
 /// Any rows in any order.

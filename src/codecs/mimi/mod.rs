@@ -216,7 +216,7 @@ impl<C: Compute> Mimi<C> {
     fn upsampled_steps(&mut self, compute: &C, rows: &Rows) -> Result<Rows> {
         let [z, u, ..] = &mut self.work;
         let factor = self.config.upsample;
-        compute.depthwise(&self.upsample, factor, &mut self.upsample_carry, z, rows, u)?;
+        compute.depthwise(&self.upsample, None, factor, 1, &mut self.upsample_carry, z, rows, u)?;
         compute.unfold(u, factor)?;
         std::mem::swap(z, u);
         Ok(rows.upsampled(factor))

@@ -88,21 +88,31 @@ pub(super) fn conv(
     w.run(isa, pool, &inputs, out.shape(rows.len(), w.n()))
 }
 
-/// x `[R, C]`, w `[phases, taps, C]`, out `[R, phases * C]`
-#[allow(clippy::too_many_arguments)]
+/// The taps of a depthwise convolution.
+pub(super) struct Depthwise<'a> {
+    /// `[phases, taps, C]`
+    pub w: &'a [f32],
+    /// `[C]`
+    pub bias: Option<&'a [f32]>,
+    pub phases: usize,
+    /// Rows from tap to tap.
+    pub dilation: usize,
+}
+
+/// x `[R, C]`, out `[R, phases * C]`
 pub(super) fn depthwise(
     isa: Isa,
     pool: &Pool,
-    w: &[f32],
-    phases: usize,
+    depthwise: &Depthwise<'_>,
     carry: &mut Carry,
     x: &Buffer,
     rows: &Rows,
     out: &mut Buffer,
 ) -> Result<()> {
-    let (taps, cols) = (carry.rows + 1, carry.cols);
-    if w.len() != phases * taps * cols {
-        return Err(fault(format!("{} weights for {phases} phases of {taps} taps of {cols}", w.len())));
+    let &Depthwise { w, phases, dilation, .. } = depthwise;
+    let (before, cols) = (carry.rows, carry.cols);
+    if dilation == 0 || !before.is_multiple_of(dilation) || w.len() != phases * (before / dilation + 1) * cols {
+        return Err(fault(format!("{} weights for {phases} phases over {before} rows of {cols}", w.len())));
     }
     let starts = carry.join(x, rows)?;
     let joined = &carry.joined;
@@ -110,18 +120,22 @@ pub(super) fn depthwise(
     let task = (TASK / w.len().max(1)).max(1);
     pool.split(out.shape(rows.len(), width), task * width, |index, out| {
         for (out, start) in out.chunks_exact_mut(width).zip(&starts[index * task..]) {
-            depthwise_row(isa, &joined[*start..start + taps * cols], w, cols, out);
+            depthwise_row(isa, &joined[*start..start + (before + 1) * cols], depthwise, cols, out);
         }
     });
     Ok(())
 }
 
 kernel! {
-    /// seen `[taps, C]`, w `[phases, taps, C]`, out `[phases, C]`
-    fn depthwise_row<L>(seen: &[f32], w: &[f32], cols: usize, out: &mut [f32]) {
-        for (out, w) in out.chunks_exact_mut(cols).zip(w.chunks_exact(seen.len())) {
-            out.fill(0.0);
-            for (w, x) in w.chunks_exact(cols).zip(seen.chunks_exact(cols)) {
+    /// seen `[(taps - 1) * dilation + 1, C]`, out `[phases, C]`
+    fn depthwise_row<L>(seen: &[f32], depthwise: &Depthwise<'_>, cols: usize, out: &mut [f32]) {
+        let taps = depthwise.w.len() / out.len().max(1);
+        for (out, w) in out.chunks_exact_mut(cols).zip(depthwise.w.chunks_exact(taps * cols)) {
+            match depthwise.bias {
+                Some(bias) => out.copy_from_slice(bias),
+                None => out.fill(0.0),
+            }
+            for (w, x) in w.chunks_exact(cols).zip(seen.chunks_exact(cols).step_by(depthwise.dilation)) {
                 for ((out, w), x) in out.iter_mut().zip(w).zip(x) {
                     *out = w.mul_add(*x, *out);
                 }

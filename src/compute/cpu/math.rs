@@ -109,6 +109,51 @@ pub(super) fn gelu(z: f32) -> f32 {
     0.5 * z * twice
 }
 
+/// (e²ˣ - 1) / (e²ˣ + 1), accurate near zero too.
+#[inline(always)]
+pub(super) fn tanh(x: f32) -> f32 {
+    let below = exp_m1_negative(-2.0 * x.abs());
+    (-below / (below + 2.0)).copysign(x)
+}
+
+/// Sine, absolutely accurate to a unit of 1's last place for |x| up to 1e5.
+#[inline(always)]
+pub(super) fn sin(x: f32) -> f32 {
+    /// π in three parts; the first two have few bits, so a multiple of them is exact.
+    const HIGH: f32 = 3.140_625;
+    const MIDDLE: f32 = 9.675_026e-4;
+    const LOW: f32 = 1.509_958e-7;
+    let rounded = x.mul_add(std::f32::consts::FRAC_1_PI, ROUND);
+    let n = rounded - ROUND;
+    let r = n.mul_add(-LOW, n.mul_add(-MIDDLE, n.mul_add(-HIGH, x)));
+    let s = r * r;
+    let p = -2.384_198_8e-8_f32;
+    let p = p.mul_add(s, 2.752_230_3e-6);
+    let p = p.mul_add(s, -1.984_079_7e-4);
+    let p = p.mul_add(s, 8.333_33e-3);
+    let p = p.mul_add(s, -0.166_666_67);
+    let sin = (r * s).mul_add(p, r);
+    // Odd multiples of π turn the sign.
+    f32::from_bits(sin.to_bits() ^ (rounded.to_bits() << 31))
+}
+
+/// ln x for x in [2^-24, 1], by x = 2^e m with m around 1 and the series of atanh.
+#[inline(always)]
+pub(super) fn ln(x: f32) -> f32 {
+    let bits = x.to_bits();
+    let e = (bits.wrapping_sub(0x3F35_04F3) as i32) >> 23;
+    let m = f32::from_bits(bits.wrapping_sub((e as u32) << 23));
+    let z = (m - 1.0) / (m + 1.0);
+    let s = z * z;
+    let p = 0.232_558_04_f32;
+    let p = p.mul_add(s, 0.285_536_7);
+    let p = p.mul_add(s, 0.400_000_96);
+    let p = p.mul_add(s, 0.666_666_7);
+    let e = e as f32;
+    let m = (z * s).mul_add(p, 2.0 * z);
+    e.mul_add(LN_2_HIGH, e.mul_add(LN_2_LOW, m))
+}
+
 /// Sine and cosine of an f32 angle, computed in f64.
 #[inline(always)]
 pub(super) fn sin_cos(angle: f32) -> (f32, f32) {
@@ -203,6 +248,32 @@ mod tests {
         assert_eq!(gelu(0.0), 0.0);
         assert_eq!(gelu(30.0), 30.0);
         assert_eq!(gelu(-30.0), 0.0);
+    }
+
+    #[test]
+    fn tanh_is_right_to_three_units() {
+        sweep(20.0, |x| assert!(ulps(tanh(x), f64::from(x).tanh()) <= 3.0, "{x}: {}", tanh(x)));
+        assert_eq!(tanh(-100.0), -1.0);
+        assert!(tanh(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn sine_is_right_to_a_unit_of_one() {
+        sweep(1e5, |x| {
+            let away = (f64::from(sin(x)) - f64::from(x).sin()).abs();
+            // Far out, the multiple of π that is taken away is itself rounded.
+            assert!(away <= 1.2e-7 + 2e-12 * f64::from(x.abs()), "{x}: {away}");
+        });
+        assert!(sin(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn logarithms_are_right_to_two_units() {
+        for bits in (2f32.powi(-24).to_bits()..=1f32.to_bits()).step_by(1013) {
+            let x = f32::from_bits(bits);
+            assert!(ulps(ln(x), f64::from(x).ln()) <= 2.0, "{x}: {}", ln(x));
+        }
+        assert_eq!(ln(1.0), 0.0);
     }
 
     #[test]

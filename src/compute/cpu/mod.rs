@@ -17,6 +17,8 @@ mod norm;
 mod pool;
 mod rope;
 mod sample;
+mod solver;
+mod within;
 
 pub use attention::KvCache;
 pub use buffer::Buffer;
@@ -27,7 +29,7 @@ pub use linear::Linear;
 
 use self::linear::{Inputs, fault};
 use self::pool::Pool;
-use super::{Activations, Choice, Compute, KvSpec, Rope, Rows, View};
+use super::{Activations, Choice, Compute, Draw, Guidance, KvSpec, Rope, Rows, View};
 use crate::error::{Error, Result};
 use crate::matrix::{Matrix, PlainMatrix};
 
@@ -119,6 +121,12 @@ impl Compute for Cpu {
         Ok(())
     }
 
+    fn rms_norm(&self, x: &Buffer, gain: &Vec<f32>, eps: f32, out: &mut Buffer) -> Result<()> {
+        debug_assert_eq!(gain.len(), x.cols());
+        norm::rms_norm(self.isa, &self.pool, x, gain, eps, out);
+        Ok(())
+    }
+
     fn linear(&self, w: &Linear, x: View<'_, Buffer>, out: &mut Buffer) -> Result<()> {
         let (rows, cols) = (x.buffer.rows(), x.buffer.cols());
         let starts = (0..rows).map(|r| r * cols + x.at).collect();
@@ -146,6 +154,18 @@ impl Compute for Cpu {
         attention::attend(self.isa, &self.pool, cache, layer, &q, &k, &v, rows, out)
     }
 
+    fn attend_within(
+        &self,
+        group: usize,
+        kv_heads: usize,
+        q: View<'_, Buffer>,
+        k: View<'_, Buffer>,
+        v: View<'_, Buffer>,
+        out: &mut Buffer,
+    ) -> Result<()> {
+        within::attend_within(self.isa, &self.pool, group, kv_heads, &q, &k, &v, out)
+    }
+
     fn silu_mul(&self, gate: View<'_, Buffer>, up: View<'_, Buffer>, out: &mut Buffer) -> Result<()> {
         activation::silu_mul(self.isa, &self.pool, &gate, &up, out);
         Ok(())
@@ -153,6 +173,31 @@ impl Compute for Cpu {
 
     fn gelu(&self, x: &mut Buffer) -> Result<()> {
         activation::gelu(self.isa, &self.pool, x);
+        Ok(())
+    }
+
+    fn silu(&self, x: &mut Buffer) -> Result<()> {
+        activation::silu(self.isa, &self.pool, x);
+        Ok(())
+    }
+
+    fn tanh(&self, x: &mut Buffer) -> Result<()> {
+        activation::tanh(self.isa, &self.pool, x);
+        Ok(())
+    }
+
+    fn snake(&self, x: &Buffer, alpha: &Vec<f32>, out: &mut Buffer) -> Result<()> {
+        activation::snake(self.isa, &self.pool, x, alpha, out);
+        Ok(())
+    }
+
+    fn affine(&self, x: &mut Buffer, scale: &Vec<f32>, shift: &Vec<f32>) -> Result<()> {
+        activation::affine(self.isa, &self.pool, x, scale, shift);
+        Ok(())
+    }
+
+    fn finite_scalar(&self, x: &mut Buffer, levels: f32) -> Result<()> {
+        activation::finite_scalar(self.isa, &self.pool, x, levels);
         Ok(())
     }
 
@@ -173,18 +218,55 @@ impl Compute for Cpu {
     fn depthwise(
         &self,
         w: &Vec<f32>,
+        bias: Option<&Vec<f32>>,
         phases: usize,
+        dilation: usize,
         carry: &mut Carry,
         x: &Buffer,
         rows: &Rows,
         out: &mut Buffer,
     ) -> Result<()> {
-        conv::depthwise(self.isa, &self.pool, w, phases, carry, x, rows, out)
+        let w = conv::Depthwise { w, bias: bias.map(Vec::as_slice), phases, dilation };
+        conv::depthwise(self.isa, &self.pool, &w, carry, x, rows, out)
     }
 
     fn unfold(&self, x: &mut Buffer, factor: usize) -> Result<()> {
         debug_assert!(factor > 0 && x.cols().is_multiple_of(factor));
         x.shape(x.rows() * factor, x.cols() / factor);
+        Ok(())
+    }
+
+    fn fold(&self, x: &mut Buffer, factor: usize) -> Result<()> {
+        if factor == 0 || !x.rows().is_multiple_of(factor) {
+            return Err(fault(format!("{} rows folded by {factor}", x.rows())));
+        }
+        x.shape(x.rows() / factor, x.cols() * factor);
+        Ok(())
+    }
+
+    fn blank(&self, rows: usize, cols: usize, out: &mut Buffer) -> Result<()> {
+        out.shape(rows, cols).fill(0.0);
+        Ok(())
+    }
+
+    fn scatter(&self, x: &Buffer, to: &[usize], out: &mut Buffer) -> Result<()> {
+        debug_assert!(x.cols() == out.cols() && x.rows() == to.len());
+        let cols = x.cols();
+        let out = out.values_mut();
+        for (x, to) in x.values().chunks_exact(cols.max(1)).zip(to) {
+            out[to * cols..(to + 1) * cols].copy_from_slice(x);
+        }
+        Ok(())
+    }
+
+    fn join(&self, a: View<'_, Buffer>, b: View<'_, Buffer>, out: &mut Buffer) -> Result<()> {
+        debug_assert_eq!(a.buffer.rows(), b.buffer.rows());
+        let width = a.width + b.width;
+        let out = out.shape(a.buffer.rows(), width);
+        for (r, out) in out.chunks_exact_mut(width.max(1)).enumerate() {
+            out[..a.width].copy_from_slice(attention::row(&a, r));
+            out[a.width..].copy_from_slice(attention::row(&b, r));
+        }
         Ok(())
     }
 
@@ -206,6 +288,16 @@ impl Compute for Cpu {
         debug_assert_eq!(logits.rows(), choices.len());
         let rows = logits.values().chunks_exact(logits.cols().max(1));
         rows.zip(choices).map(|(row, choice)| sample::sample(row, choice)).collect()
+    }
+
+    fn noise(&self, draws: &[Draw], rows: usize, cols: usize, out: &mut Buffer) -> Result<()> {
+        solver::noise(draws, rows, cols, out);
+        Ok(())
+    }
+
+    fn guided_step(&self, x: &mut Buffer, v: &Buffer, per_draw: usize, steps: &[Guidance]) -> Result<()> {
+        solver::guided_step(self.isa, &self.pool, x, v, per_draw, steps);
+        Ok(())
     }
 
     fn read(&self, x: &Buffer) -> Result<Vec<f32>> {

@@ -1,8 +1,8 @@
-//! Layer normalisation.
+//! Layer and root-mean-square normalisation.
 
 use super::buffer::Buffer;
 use super::isa::{Isa, kernel};
-use super::lanes::{LANES, padded};
+use super::lanes::{LANES, dot, padded};
 use super::pool::Pool;
 
 /// Rows a task takes: a row costs about as much as it has values.
@@ -27,6 +27,28 @@ pub(super) fn layer_norm(
             row(isa, x, gain, bias, eps, out);
         }
     });
+}
+
+/// `out = x / sqrt(mean(x²) + eps) * gain`, `[R, cols]`
+pub(super) fn rms_norm(isa: Isa, pool: &Pool, x: &Buffer, gain: &[f32], eps: f32, out: &mut Buffer) {
+    let cols = x.cols();
+    let values = x.values();
+    let rows = (TASK / cols.max(1)).max(1);
+    pool.split(out.shape(x.rows(), cols), rows * cols, |task, out| {
+        let x = &values[task * rows * cols..][..out.len()];
+        for (x, out) in x.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
+            rms_row(isa, x, gain, eps, out);
+        }
+    });
+}
+
+kernel! {
+    fn rms_row<L>(x: &[f32], gain: &[f32], eps: f32, out: &mut [f32]) {
+        let by = 1.0 / (dot::<L>(x, x) / x.len() as f32 + eps).sqrt();
+        for ((out, x), gain) in out.iter_mut().zip(x).zip(gain) {
+            *out = x * by * gain;
+        }
+    }
 }
 
 kernel! {

@@ -27,8 +27,9 @@ kernel! {
         let half = rope.inv_freq.len();
         // [D/2] each
         let mut turns = vec![(0.0, 0.0); half];
-        for (turn, frequency) in turns.iter_mut().zip(&rope.inv_freq) {
-            *turn = sin_cos(position as f32 * frequency);
+        for (i, turn) in turns.iter_mut().enumerate() {
+            let (sin, cos) = sin_cos(rope.angle(position, i));
+            *turn = (sin * rope.amplitude, cos * rope.amplitude);
         }
         for head in heads.chunks_exact_mut(2 * half) {
             match rope.pairs {
