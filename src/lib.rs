@@ -13,6 +13,7 @@ pub mod compute;
 pub mod engine;
 pub mod error;
 pub mod hub;
+pub mod machine;
 pub mod matrix;
 pub mod models;
 pub mod nvfp4;

@@ -160,6 +160,15 @@ pub struct Guidance {
     pub dt: f32,
 }
 
+/// How fast a device reads its memory, measured. Bytes a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReadRate {
+    /// The fastest pass: what the device can do.
+    pub best: f64,
+    /// The pass in the middle: what it does beside its other work.
+    pub median: f64,
+}
+
 /// The operation set. Buffers are `[R, cols]` of numbers the backend stores as it likes and computes with in f32;
 /// an operation that writes `out` gives it its shape.
 ///
@@ -181,6 +190,10 @@ pub trait Compute: Send + Sync + 'static {
 
     /// One line for people: the device and the instruction set or architecture in use.
     fn describe(&self) -> String;
+    /// Measures how fast everything that computes reads memory together; `None` where the backend has no way to.
+    fn read_rate(&self) -> Result<Option<ReadRate>> {
+        Ok(None)
+    }
 
     // ---- preparing
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::checkpoint::{Checkpoint, Layout};
-use crate::compute::{Activations, Compute};
+use crate::compute::{Activations, Compute, ReadRate};
 use crate::error::{Error, Result};
 
 pub mod tinyaya;
@@ -136,6 +136,9 @@ pub struct Step {
     pub end: Option<Stop>,
 }
 
+/// Hears the name of the part of a step that begins. The clock is the listener's: models have none.
+pub type Mark = Box<dyn FnMut(&'static str) + Send>;
+
 /// A loaded model that speaks in slots. A slot's audio depends on its own utterance alone.
 pub trait Speaker: Send {
     /// Samples per second of the audio.
@@ -169,6 +172,19 @@ pub trait Speaker: Send {
     }
     /// How many slots there are.
     fn slots(&self) -> usize;
+    /// Positions of the context that the slot has filled, where the model counts them.
+    fn positions(&self, _slot: usize) -> Option<usize> {
+        None
+    }
+    /// How fast its device reads memory; measured anew, which takes a moment. `None` where the device cannot tell.
+    ///
+    /// # Errors
+    /// What the device can refuse.
+    fn read_rate(&self) -> Result<Option<ReadRate>> {
+        Ok(None)
+    }
+    /// From now on `mark` hears of every part of a step as it begins, where the model tells.
+    fn observe(&mut self, _mark: Mark) {}
     /// Checks an utterance (voice, text, style, length against the context) without touching a slot.
     fn check(&self, utterance: &Utterance) -> Result<()>;
     /// Puts an utterance into a free slot and reads its prompt.

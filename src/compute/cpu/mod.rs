@@ -15,6 +15,7 @@ mod linear;
 mod math;
 mod norm;
 mod pool;
+mod probe;
 mod rope;
 mod sample;
 mod solver;
@@ -29,7 +30,7 @@ pub use linear::Linear;
 
 use self::linear::{Inputs, fault};
 use self::pool::Pool;
-use super::{Activations, Choice, Compute, Draw, Guidance, KvSpec, Rope, Rows, View};
+use super::{Activations, Choice, Compute, Draw, Guidance, KvSpec, ReadRate, Rope, Rows, View};
 use crate::error::{Error, Result};
 use crate::matrix::{Matrix, PlainMatrix};
 
@@ -68,6 +69,10 @@ impl Compute for Cpu {
     fn describe(&self) -> String {
         let threads = self.pool.threads();
         format!("CPU, {}, {threads} thread{}", self.isa.name(), if threads == 1 { "" } else { "s" })
+    }
+
+    fn read_rate(&self) -> Result<Option<ReadRate>> {
+        probe::read_rate(&self.pool)
     }
 
     fn prepare_linear(&self, parts: &[Matrix], bias: Option<&[f32]>, activations: Activations) -> Result<Linear> {

@@ -27,10 +27,10 @@ use std::collections::VecDeque;
 use self::backbone::{Backbone, Heads};
 use self::frames::Assembler;
 use self::weights::Weights;
-use super::{Options, Speaker, Step, Stop, Utterance};
+use super::{Mark, Options, Speaker, Step, Stop, Utterance};
 use crate::checkpoint::Checkpoint;
 use crate::codecs::mimi::{self, Chunk, Mimi};
-use crate::compute::{Activations, Choice, Compute, Rows, Segment};
+use crate::compute::{Activations, Choice, Compute, ReadRate, Rows, Segment};
 use crate::error::{Error, Result};
 
 /// So many tokens are emitted before an utterance may end: one frame.
@@ -48,6 +48,7 @@ pub struct TinyAya<C: Compute> {
     codec: Mimi<C>,
     codec_chunk: usize,
     slots: Vec<Option<Slot>>,
+    mark: Option<Mark>,
 }
 
 /// An utterance under way.
@@ -104,6 +105,7 @@ impl<C: Compute> TinyAya<C> {
             codec,
             codec_chunk: options.codec_chunk.max(1),
             slots: (0..options.slots).map(|_| None).collect(),
+            mark: None,
         })
     }
 
@@ -134,6 +136,13 @@ impl<C: Compute> TinyAya<C> {
             plan = (room, Stop::Context);
         }
         Ok((prompt, plan.0, plan.1))
+    }
+
+    /// Tells whoever observes that a part of the step begins.
+    fn begin(&mut self, part: &'static str) {
+        if let Some(mark) = &mut self.mark {
+            mark(part);
+        }
     }
 
     fn slot(&mut self, slot: usize) -> Result<&mut Slot> {
@@ -227,6 +236,18 @@ impl<C: Compute> Speaker for TinyAya<C> {
         self.slots.len()
     }
 
+    fn positions(&self, slot: usize) -> Option<usize> {
+        self.slots.get(slot)?.as_ref().map(|slot| slot.position)
+    }
+
+    fn read_rate(&self) -> Result<Option<ReadRate>> {
+        self.compute.read_rate()
+    }
+
+    fn observe(&mut self, mark: Mark) {
+        self.mark = Some(mark);
+    }
+
     fn longest_text(&self) -> usize {
         self.config.advice.longest_text
     }
@@ -273,8 +294,10 @@ impl<C: Compute> Speaker for TinyAya<C> {
             }
         }
         if !rows.is_empty() {
+            self.begin("backbone");
             self.advance(&ids, &rows)?;
         }
+        self.begin("codec");
         let audio = self.decode(live)?;
         live.iter().zip(audio).map(|(slot, audio)| Ok(Step { audio, end: self.slot(*slot)?.end })).collect()
     }
