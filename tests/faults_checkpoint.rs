@@ -353,7 +353,7 @@ fn missing_files_are_refused() {
         |folder| {
             std::fs::rename(folder.join("model.safetensors"), folder.join("pytorch_model.bin")).unwrap();
         },
-        &["no `model.safetensors`", "pytorch_model.bin"],
+        &["pytorch_model.bin", "not a file of `torch.save`"],
     );
     let nowhere = PathBuf::from("/nonexistent/model");
     refused(&Checkpoint::open(Source::Folder(nowhere)).unwrap_err(), &["/nonexistent/model", "does not exist"]);
@@ -599,6 +599,66 @@ fn other_models_and_quantisations_are_explained() {
     broken(Kind::Bf16, with("model.layers.0.self_attn.q_proj.weight", Dtype::F8_E4M3), &["FP8", q]);
     broken(Kind::Bf16, with("model.layers.0.self_attn.q_proj.weight_packed", Dtype::I32), &["packed integers", q]);
     broken(Kind::Modelopt, with("model.layers.0.self_attn.q_proj.weight_packed", Dtype::U8), &["mixes two NVFP4", q]);
+}
+
+// ---- files of torch.save
+
+/// A VoxCPM2 checkpoint as far as recognition looks, with this file of `tests/data/pth` as its codec.
+fn voxcpm2(codec: Option<&str>) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["base_lm.norm.weight", "feat_decoder.x", "fusion_concat_proj.weight"];
+    let model = names.map(|name| (name.to_owned(), Stored::new(Dtype::BF16, &[4, 4], 0x3c)));
+    std::fs::write(folder.path().join("config.json"), json!({"architecture": "voxcpm2"}).to_string()).unwrap();
+    std::fs::write(folder.path().join("model.safetensors"), serialised(&model.into())).unwrap();
+    if let Some(codec) = codec {
+        std::fs::copy(torch_file(codec), folder.path().join("audiovae.pth")).unwrap();
+    }
+    folder
+}
+
+fn torch_file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/pth").join(name)
+}
+
+fn ask_codec(folder: &Path) -> Result<(Vec<f32>, Vec<i64>)> {
+    Checkpoint::open(Source::Folder(folder.into()))?.contract(|c| {
+        for glob in ["base_lm.*", "feat_decoder.*", "fusion_concat_proj.*"] {
+            c.ignore(glob);
+        }
+        (c.values("audiovae/f16", &[3]), c.integers("audiovae/i32", &[2]))
+    })
+}
+
+#[test]
+fn the_codec_of_voxcpm2_joins_the_contract() {
+    let folder = voxcpm2(Some("kinds.pth"));
+    let left_over = ask_codec(folder.path()).unwrap_err();
+    refused(&left_over, &["`audiovae/bf16`", "`audiovae/u8`", "left over", "(in `audiovae.pth`)"]);
+
+    // The safetensors file is preferred, as the model's own loader prefers it.
+    let codec = Tensors::from([
+        ("f16".to_owned(), Stored::new(Dtype::F16, &[3], 0x3c)),
+        ("i32".to_owned(), Stored { dtype: Dtype::I32, shape: vec![2], bytes: vec![0xfe, 255, 255, 255, 3, 1, 0, 0] }),
+    ]);
+    std::fs::write(folder.path().join("audiovae.safetensors"), serialised(&codec)).unwrap();
+    let (floats, integers) = ask_codec(folder.path()).unwrap();
+    assert_eq!((floats.len(), integers), (3, vec![-2, 259]));
+
+    let nothing = ask_codec(voxcpm2(None).path()).unwrap_err();
+    refused(&nothing, &["`audiovae/f16`, `audiovae/i32`: missing, as there is neither `audiovae.safetensors` nor"]);
+    let other = ask_codec(voxcpm2(Some("plain.pth")).path()).unwrap_err();
+    refused(&other, &["`audiovae/f16`, `audiovae/i32`: missing\n", "`audiovae/a`", "left over"]);
+    let evil = voxcpm2(Some("evil.pth"));
+    refused(&ask_codec(evil.path()).unwrap_err(), &["audiovae.pth", "`posix.system`", "nothing in it is executed"]);
+}
+
+#[test]
+fn weights_of_torch_save_are_read_where_there_are_no_others() {
+    let folder = voxcpm2(None);
+    std::fs::remove_file(folder.path().join("model.safetensors")).unwrap();
+    std::fs::copy(torch_file("plain.pth"), folder.path().join("pytorch_model.bin")).unwrap();
+    let error = Checkpoint::open(Source::Folder(folder.path().into())).unwrap_err();
+    refused(&error, &["no model rtts knows", "its 3 tensors are `a`, `b`, `c`"]);
 }
 
 // ---- anything at all

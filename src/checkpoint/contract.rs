@@ -128,6 +128,24 @@ impl<'a> Contract<'a> {
         values
     }
 
+    /// The values of a small integer tensor of exactly this shape.
+    pub fn integers(&mut self, name: &str, shape: &[usize]) -> Vec<i64> {
+        let Some(tensor) = self.ask(name) else { return Vec::new() };
+        if tensor.shape != shape {
+            self.misshapen(name, tensor, shape);
+            return Vec::new();
+        }
+        let wide = |b: &[u8]| b.iter().rev().fold(0, |value, &byte| value << 8 | i64::from(byte));
+        match tensor.dtype {
+            Dtype::I32 => tensor.bytes.chunks_exact(4).map(|b| i64::from(wide(b) as i32)).collect(),
+            Dtype::I64 => tensor.bytes.chunks_exact(8).map(wide).collect(),
+            other => {
+                self.find(name, tensor, format!("dtype {other:?}, needed I32 or I64"));
+                Vec::new()
+            }
+        }
+    }
+
     /// The shape of a tensor, to take a size from; `None` where there is no such tensor. Does not count as asking for it.
     pub fn opt_shape(&self, name: &str) -> Option<Vec<usize>> {
         self.checkpoint.tensors.get(name).map(|tensor| tensor.shape.clone())
@@ -275,6 +293,9 @@ impl<'a> Contract<'a> {
         let tensor = self.checkpoint.tensors.get(name);
         if tensor.is_none() {
             let text = match name.rsplit_once('/') {
+                Some(("audiovae", _)) if !self.checkpoint.holds("audiovae/") => {
+                    "missing, as there is neither `audiovae.safetensors` nor `audiovae.pth`".to_owned()
+                }
                 Some((folder, _)) if !self.checkpoint.holds(&format!("{folder}/")) => {
                     format!("missing, as there is no `{folder}/model.safetensors`")
                 }

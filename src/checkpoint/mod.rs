@@ -1,14 +1,15 @@
 //! A checkpoint: a folder (or files inside the program) that becomes verified, named, typed tensors.
 //!
 //! [`Checkpoint::open`] reads `config.json` and the headers of all safetensors files, and judges by what they hold which
-//! model it is and how its weights are packed. [`Checkpoint::contract`] then hands out tensors to a model, or one error
-//! that names all that is wrong. Tensors are slices of mapped files; nothing is copied here.
+//! model it is and how its weights are packed; where a model has files of `torch.save`, they are read too.
+//! [`Checkpoint::contract`] then hands out tensors to a model, or one error that names all that is wrong. Tensors are slices of mapped files; nothing is copied here.
 
 mod config;
 mod contract;
 mod detect;
 pub(crate) mod names;
 mod pointer;
+mod pth;
 mod quantisation;
 mod safetensors;
 mod shards;
@@ -71,6 +72,9 @@ impl Checkpoint {
             }
         }
         let layout = detect::layout(&origin, &config, &tensors)?;
+        if layout == Layout::VoxCpm2 {
+            tensors.append(&mut shards::audiovae(&source)?);
+        }
         let packing = detect::packing(&origin, &tensors)?;
         let claims = quantisation::claims(&source, &config)?;
         let notes = quantisation::check(&claims, packing, &tensors)?;
@@ -118,7 +122,8 @@ impl Checkpoint {
         self.source.read(file)
     }
 
-    /// All tensors by name; those of a folder have it in front, as in `codec/decoder.layers.0.conv.weight`.
+    /// All tensors by name; those of a folder have it in front, as in `codec/decoder.layers.0.conv.weight`, and those of
+    /// `audiovae.pth` or `audiovae.safetensors` have `audiovae/`.
     pub fn tensors(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))
     }

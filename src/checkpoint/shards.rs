@@ -1,4 +1,5 @@
-//! All tensors of a model folder: one `model.safetensors`, or the shards that `model.safetensors.index.json` names.
+//! All tensors of a model folder: one `model.safetensors`, or the shards that `model.safetensors.index.json` names, or
+//! else one `pytorch_model.bin`; and those of the audio codec that lies beside it as one file of its own.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,12 +8,16 @@ use serde_json::Value;
 
 use super::config::Config;
 use super::names;
+use super::pth;
 use super::safetensors::{self, Tensor};
 use super::source::Source;
 use crate::error::{Error, Result};
 
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
+const TORCH: &str = "pytorch_model.bin";
+/// VoxCPM2's codec: the first that is there is read, as its own loader does.
+const AUDIOVAE: [&str; 2] = ["audiovae.safetensors", "audiovae.pth"];
 
 /// Tensors by name, in the order of names.
 pub type Tensors = BTreeMap<String, Tensor>;
@@ -28,7 +33,8 @@ pub fn open(source: &Source, folder: &str) -> Result<Option<Tensors>> {
         return read(source, folder, &[single]).map(Some);
     }
     if !source.has(&index) {
-        return Ok(None);
+        let torch = format!("{folder}{TORCH}");
+        return if source.has(&torch) { read(source, folder, &[torch]).map(Some) } else { Ok(None) };
     }
     let map = weight_map(source, &index)?;
     let shards: BTreeSet<&String> = map.values().collect();
@@ -44,6 +50,18 @@ pub fn open(source: &Source, folder: &str) -> Result<Option<Tensors>> {
     Ok(Some(tensors))
 }
 
+/// The tensors of the codec's file, with `audiovae/` before their names; none where there is no such file.
+///
+/// # Errors
+/// The file is damaged.
+pub fn audiovae(source: &Source) -> Result<Tensors> {
+    match AUDIOVAE.iter().find(|file| source.has(file)) {
+        Some(file) => read(source, "audiovae/", &[(*file).to_owned()]),
+        None => Ok(Tensors::new()),
+    }
+}
+
+/// All tensors of these files, with `folder` before their names.
 fn read(source: &Source, folder: &str, files: &[String]) -> Result<Tensors> {
     let missing: Vec<String> = files.iter().filter(|file| !source.has(file)).map(|file| format!("`{file}`")).collect();
     if !missing.is_empty() {
@@ -60,7 +78,10 @@ fn read(source: &Source, folder: &str, files: &[String]) -> Result<Tensors> {
     let mut tensors = Tensors::new();
     for file in files {
         let content = source.read(file)?;
-        for (name, tensor) in safetensors::read(&source.place(file), &content)? {
+        let place = source.place(file);
+        let safe = file.ends_with(".safetensors");
+        let found = if safe { safetensors::read(&place, &content)? } else { pth::read(&place, &content)? };
+        for (name, tensor) in found {
             match tensors.entry(format!("{folder}{name}")) {
                 Entry::Vacant(free) => {
                     free.insert(tensor);

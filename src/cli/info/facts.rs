@@ -114,11 +114,6 @@ impl Facts {
         for (_, tensor) in checkpoint.tensors() {
             *files.entry(checkpoint.short(&tensor.place).to_owned()).or_insert(0) += tensor.bytes.len() as u64;
         }
-        for extra in ["audiovae.safetensors", "audiovae.pth"] {
-            if checkpoint.layout() == Layout::VoxCpm2 && checkpoint.has(extra) {
-                files.insert(extra.to_owned(), checkpoint.file(extra).map_or(0, |content| content.len() as u64));
-            }
-        }
         Self {
             v: 1,
             model: checkpoint.origin().to_owned(),
@@ -176,7 +171,8 @@ fn part(layout: Layout, name: &str) -> &'static str {
         ("stop_predictor.", "stop head"),
         ("model.embed_tokens.", "embedding, also the head"),
     ];
-    const VOXCPM2: [(&str, &str); 5] = [
+    const VOXCPM2: [(&str, &str); 6] = [
+        ("audiovae/", "codec (AudioVAE)"),
         ("base_lm.embed_tokens.", "text embedding"),
         ("base_lm.", "base language model"),
         ("residual_lm.", "residual language model"),

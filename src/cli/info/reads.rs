@@ -72,7 +72,9 @@ fn voxcpm2(checkpoint: &Checkpoint) -> Option<Reads> {
     let encoder = stack("feat_encoder.");
     let decoder = stack("feat_decoder.").saturating_mul(SOLVER_STEPS - 1);
     let rest = sum(checkpoint, |name| {
-        !["base_lm.", "residual_lm.", "feat_encoder.", "feat_decoder."].iter().any(|prefix| name.starts_with(prefix))
+        !["base_lm.", "residual_lm.", "feat_encoder.", "feat_decoder.", "audiovae/"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
     });
     let config = checkpoint.config();
     let patch = config.opt_usize("patch_size").ok()??;

@@ -55,7 +55,7 @@ fn voxcpm2(packed: bool) -> tempfile::TempDir {
     put("feat_decoder.estimator.in_proj.weight", Dtype::BF16, &[16, 64]);
     put("fusion_concat_proj.weight", Dtype::BF16, &[16, 64]);
     std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
-    std::fs::write(folder.path().join("audiovae.pth"), [0; 10]).unwrap();
+    std::fs::write(folder.path().join("audiovae.pth"), include_bytes!("../../../tests/data/pth/plain.pth")).unwrap();
     std::fs::write(folder.path().join("model.safetensors"), safetensors::serialize(tensors, None).unwrap()).unwrap();
     folder
 }
@@ -113,7 +113,8 @@ fn both_packings_of_voxcpm2_are_recognised_and_explained() {
             "not spoken by this version yet",
             "48000 Hz",
             "BF16",
-            "audiovae.pth: 10 B",
+            "audiovae.pth: 72 B",
+            "codec (AudioVAE)",
             "a second of speech: 6.25 patches",
             "× 9 (of 10 solver steps)",
         ],
