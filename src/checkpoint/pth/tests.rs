@@ -267,7 +267,7 @@ fn bombs_cost_nothing() {
     // A list in itself, a hundred thousand nested tuples, a tuple of two of the last one forty times.
     let cycle = [&b"]q\x00h\x00a"[..], b"0"].concat();
     refused(file(&cycle), &["0x30"]);
-    let nested = [b")".repeat(1), b"\x85".repeat(100_000), b".".to_vec()].concat();
+    let nested = [b")".to_vec(), b"\x85".repeat(100_000), b".".to_vec()].concat();
     refused(file(&nested), &["no dictionary of tensors"]);
     let doubled = [&b")"[..], &b"q\x00h\x00\x86".repeat(40), b"."].concat();
     refused(file(&doubled), &["no dictionary of tensors"]);
