@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::matrix::{Matrix, PlainMatrix};
 
 pub mod cpu;
+pub mod cuda;
 pub mod random;
 
 /// How linears with NVFP4 weights take their input.

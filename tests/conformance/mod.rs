@@ -1,7 +1,7 @@
 //! What every backend must do, operation by operation, against plain f64 code, and what it must keep: a row's result
 //! does not depend on the other rows, a stream's not on how it is cut, a slot's not on other slots.
 //!
-//! A backend's test file says `conformance::suite!(make)`, with `make() -> Backend<C>`.
+//! A backend's test file says `conformance::suite!(make)`, with `make() -> Backend<C>`, or runs `conformance::suite!(list)`.
 
 #![allow(clippy::unwrap_used, dead_code)]
 
@@ -23,10 +23,16 @@ pub struct Backend<C> {
     pub tolerance: f64,
 }
 
-/// Makes a test of every check.
+/// All checks: `suite!(make)` makes a test of each; `suite!(list)` is `(name, function)` of each, for a harness of its own.
 macro_rules! suite {
+    (list) => {
+        conformance::suite!(@list)
+    };
     ($make:ident) => {
-        conformance::suite!($make:
+        conformance::suite!(@tests $make);
+    };
+    (@$what:ident $($make:ident)?) => {
+        conformance::suite! { @$what $($make)?:
             linear { plain, nvfp4, stacked, columns, fp4, fp4_with_different_scales, rows_do_not_depend_on_each_other, faults },
             rows {
                 embed, layer_norm, rms_norm, rope, long_rope, silu_mul, silu_alone, tanh, finite_scalar, snake, affine, gelu,
@@ -37,15 +43,18 @@ macro_rules! suite {
             within { exact, groups },
             solver { replays, distribution, guided },
             sampling { greedy, replays, distribution },
-        );
+        }
     };
-    ($make:ident: $($area:ident { $($check:ident),* $(,)? }),* $(,)?) => {
+    (@tests $make:ident: $($area:ident { $($check:ident),* $(,)? }),* $(,)?) => {
         $(mod $area {
             $(#[test]
             fn $check() {
                 crate::conformance::$area::$check(&super::$make());
             })*
         })*
+    };
+    (@list: $($area:ident { $($check:ident),* $(,)? }),* $(,)?) => {
+        [$($((concat!(stringify!($area), "::", stringify!($check)), conformance::$area::$check as fn(&_)),)*)*]
     };
 }
 pub(crate) use suite;
