@@ -1,4 +1,4 @@
-//! Files and speakers: WAV out, pipes, playback, sample formats and rates.
+//! Files and speakers: recordings in, WAV out, pipes, playback, sample formats and rates.
 //!
 //! Everything here takes mono `&[f32]` chunks as they are generated; where the chunks are cut never shows in the result.
 
@@ -6,6 +6,7 @@ pub mod fade;
 pub mod pcm;
 pub mod pipe;
 pub mod play;
+pub mod read;
 pub mod resample;
 pub mod temporary;
 pub mod wav;

@@ -12,6 +12,7 @@ use indicatif::{MultiProgress, ProgressDrawTarget};
 use serde::Serialize;
 
 use super::args::{Global, When};
+use crate::audio::read::guarded;
 use crate::error::{Error, Result};
 use crate::hub::Bars;
 
@@ -219,11 +220,15 @@ pub fn stdout_error(cause: &io::Error) -> Error {
     Error::new(format!("cannot write to stdout: {cause}"))
 }
 
-/// Turns a panic into one line that asks for a report. Nothing is caught: the program still ends with status 101.
+/// Turns a panic into one line that asks for a report. Nothing is caught, the program still ends with status 101;
+/// only what the reader of recordings catches is left to it.
 pub fn report_panics() {
     // Of several threads that fail together only the first is worth a report.
     static FIRST: Mutex<bool> = Mutex::new(true);
     std::panic::set_hook(Box::new(|panic| {
+        if guarded() {
+            return;
+        }
         let first = FIRST.lock().map(|mut first| std::mem::take(&mut *first)).unwrap_or(false);
         if !first {
             return;
