@@ -185,7 +185,7 @@ mod tests {
             ("batch-size = 3", "`batch-size`", "did you mean `batch_size`?"),
             ("colour = 3", "`colour`", "the keys are model, voice"),
             ("a = 1\nb = = 2", "`config.toml`, line 2", "TOML"),
-            ("[alias]\na = \"b/c\"", "`alias`", "did you mean `aliases`?"),
+            ("[aliasses]\na = \"b/c\"", "`aliasses`", "did you mean `aliases`?"),
             ("aliases = 3", "`aliases` in `config.toml`", "[aliases]"),
             ("[aliases]\n\"a/b\" = \"c/d\"", "alias `a/b` in `config.toml`", "letters"),
             ("[aliases]\nbuiltin = \"c/d\"", "alias `builtin`", "letters"),
