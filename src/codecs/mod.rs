@@ -1,3 +1,4 @@
 //! Codes or latents to samples, whole and streaming.
 
+pub mod audiovae;
 pub mod mimi;
