@@ -24,7 +24,8 @@ Examples:
 Settings come from the command line, else the environment, else config.toml, else the defaults.
 
 Environment:
-  RTTS_MODEL, RTTS_DEVICE, RTTS_ACTIVATIONS, RTTS_THREADS, RTTS_VOICE
+  RTTS_MODEL, RTTS_VOICE, RTTS_DEVICE, RTTS_ACTIVATIONS, RTTS_THREADS, RTTS_FORMAT, RTTS_RATE,
+  RTTS_GAP, RTTS_BATCH_SIZE
                     as the flags of the same names
   RTTS_CONFIG       the configuration file, instead of rtts/config.toml in the user's
                     configuration folder
@@ -32,6 +33,12 @@ Environment:
                     as in Python; the cache is the same one
   NO_COLOR, CLICOLOR_FORCE
                     no colours; colours even where stderr is no terminal
+
+Configuration file (~/.config/rtts/config.toml on Linux), every line of it optional:
+  model = \"deep\"             and voice, device, activations, threads, format, rate, gap, batch_size,
+                             as the flags of the same names
+  [aliases]
+  deep = \"ORG/NAME\"          a short name for a model of the hub, or for a folder
 
 Exit status:
   0    done

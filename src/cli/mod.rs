@@ -14,6 +14,7 @@ use crate::error::{Kind, Result};
 pub mod args;
 pub mod batch;
 pub mod completions;
+pub mod config;
 pub mod console;
 #[cfg(test)]
 pub mod fake;

@@ -5,6 +5,7 @@ use indicatif::HumanBytes;
 use serde::Serialize;
 
 use super::Outcome;
+use super::config::Config;
 use super::console::Console;
 use crate::error::{Error, Result};
 use crate::hub::{self, Cached, Finding, Hub, Missing, Name, Repository, Verdict};
@@ -69,7 +70,7 @@ pub enum Action {
 /// # Errors
 /// Whatever the hub, the network or the cache has against it.
 pub fn run(models: &Models, offline: bool, console: &Console) -> Result<Outcome> {
-    let hub = Hub::from_env(offline)?;
+    let hub = Config::load()?.hub(offline)?;
     match &models.action {
         Action::Pull { models } => pull(models, &hub, console)?,
         Action::List { all } => list(*all, &hub, console)?,

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Instant, UNIX_EPOCH};
 
 use super::batch::plan::digest;
+use super::config::Config;
 use super::console::Console;
 use super::settings::{Device, Settings};
 use crate::builtin;
@@ -22,7 +23,8 @@ pub struct Opened {
     /// Its files.
     pub checkpoint: Checkpoint,
     source: Source,
-    settings: Settings,
+    /// What it is run with.
+    pub settings: Settings,
 }
 
 /// Finds the model that `settings` ask for, to be run.
@@ -32,8 +34,9 @@ pub struct Opened {
 pub fn open(settings: Settings, offline: bool, console: &Console) -> Result<Opened> {
     // Before gigabytes are downloaded for it.
     if let Device::Cuda(_) = settings.device {
-        return Err(Error::new(format!("`--device {}`: this version has no CUDA backend yet", settings.device))
-            .hint("leave --device out, or use `--device cpu`"));
+        let error = Error::new(format!("`{}`: this version has no CUDA backend yet", settings.device))
+            .hint("use `--device cpu`");
+        return Err(settings.blame("device", error));
     }
     find(settings, offline, console)
 }
@@ -43,7 +46,7 @@ pub fn open(settings: Settings, offline: bool, console: &Console) -> Result<Open
 /// # Errors
 /// A model that cannot be found or read.
 pub fn find(settings: Settings, offline: bool, console: &Console) -> Result<Opened> {
-    let hub = Hub::from_env(offline)?;
+    let hub = Config::load()?.hub(offline)?;
     let name = match &settings.model {
         Some(name) => name.clone(),
         None => default(&hub, console),
@@ -51,11 +54,11 @@ pub fn find(settings: Settings, offline: bool, console: &Console) -> Result<Open
     let source = if name == builtin::NAME {
         builtin::source()
     } else {
-        let folder = hub::resolve(&name, &hub, &console.download())?;
+        let folder = hub::resolve(&name, &hub, &console.download()).map_err(|error| settings.blame("model", error))?;
         console.detail(1, format_args!("model `{name}` in `{}`", folder.display()));
         Source::Folder(folder)
     };
-    let checkpoint = Checkpoint::open(source.clone())?;
+    let checkpoint = Checkpoint::open(source.clone()).map_err(|error| settings.blame("model", error))?;
     Ok(Opened { name, checkpoint, source, settings })
 }
 

@@ -37,7 +37,7 @@ impl<'a> Outlet<'a> {
     /// Where it cannot be written.
     pub fn file(path: &Path, rate: u32, storing: &Storing) -> Result<Self> {
         let to = storing.rate.unwrap_or(rate);
-        let sink = Sink::File(WavFile::create(path, to, storing.format)?);
+        let sink = Sink::File(WavFile::create(path, to, storing.format())?);
         Ok(Self { store: Some(Store::new(sink, rate, to)?), player: None })
     }
 
@@ -47,7 +47,7 @@ impl<'a> Outlet<'a> {
     /// Where it cannot be written.
     pub fn pipe(out: Stdout<'a>, container: Container, rate: u32, storing: &Storing) -> Result<Self> {
         let to = storing.rate.unwrap_or(rate);
-        let sink = Sink::Pipe(PipeWriter::new(out, "stdout", container, to, storing.format)?);
+        let sink = Sink::Pipe(PipeWriter::new(out, "stdout", container, to, storing.format())?);
         Ok(Self { store: Some(Store::new(sink, rate, to)?), player: None })
     }
 

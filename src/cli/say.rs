@@ -135,12 +135,13 @@ pub fn run(say: &Say, offline: bool, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let text = say.text()?;
     script::check(&text).map_err(|e| usage(&e))?;
-    let settings = Settings::resolve(&say.machine)?;
+    let mut settings = Settings::resolve(&say.machine)?;
+    let say = &say.over(&settings);
     let mut like = say.voice.utterance();
-    like.voice = like.voice.or_else(|| settings.voice.clone());
+    like.voice = settings.voice_over(like.voice);
     let opened = open::open(settings, offline, console)?;
     if let Some(voice) = &mut like.voice {
-        *voice = known_voice(voice, &opened.voices()?)?.to_owned();
+        *voice = known_voice(voice, &opened.voices()?).map_err(|e| opened.settings.blame("voice", e))?.to_owned();
     }
     let pieces = text::utterances(&text, say.cutting.split.split(), USUAL_PIECE, false)?.len();
     let mut speaker = opened.load(pieces.clamp(1, SIDE_BY_SIDE), console)?;
@@ -160,6 +161,15 @@ fn usage(error: &Error) -> Error {
 }
 
 impl Say {
+    /// With what `settings` say where no flag does; bare samples are always the same.
+    fn over(&self, settings: &Settings) -> Self {
+        let mut storing = self.storing.over(settings);
+        if self.raw {
+            storing.format = None;
+        }
+        Self { storing, cutting: self.cutting.over(settings), ..self.clone() }
+    }
+
     /// Where the audio goes, from the flags alone.
     fn target(&self) -> Result<Target> {
         let stdout = self.output.as_deref().is_some_and(|path| path.as_os_str() == input::STDIN);
@@ -168,7 +178,7 @@ impl Say {
                 return Err(Error::usage("--raw writes to stdout, not to a file")
                     .hint("leave --raw out for a WAV file, or redirect: `rtts say … --raw > FILE`"));
             }
-            if self.storing.format != Format::I16 {
+            if self.storing.format.is_some_and(|format| format != Format::I16) {
                 return Err(Error::usage("--raw writes 16-bit samples").hint("leave --format out"));
             }
             return Ok(Target::Pipe(Container::Raw));

@@ -1,14 +1,15 @@
 //! Raw arguments become settings: command line, else environment, else `config.toml`, else defaults.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use serde::Deserialize;
 
+use super::batch::{self, Slots};
+use super::config::Config;
+use super::sound;
+use crate::audio::pcm::Format;
 use crate::compute::Activations;
 use crate::error::{Error, Result};
 use crate::suggest::nearest;
@@ -125,17 +126,47 @@ pub struct Settings {
     pub activations: ActivationsChoice,
     /// CPU threads, where limited.
     pub threads: Option<usize>,
+    /// The sample format that holds where no flag names one.
+    pub format: Option<Format>,
+    /// The sample rate that holds where no flag names one.
+    pub rate: Option<u32>,
+    /// The silence between utterances that holds where no flag names one, in milliseconds.
+    pub gap: Option<u32>,
+    /// How many utterances a batch takes at a time where no flag says so.
+    pub batch_size: Option<Slots>,
+    /// Where values stand that are not from the command line, by their keys.
+    places: BTreeMap<&'static str, String>,
 }
 
-/// `config.toml`.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields, default)]
-struct File {
-    model: Option<String>,
-    voice: Option<String>,
-    device: Option<String>,
-    activations: Option<String>,
-    threads: Option<i64>,
+/// What stands below the command line.
+struct Below<'a> {
+    variable: &'a dyn Fn(&str) -> Result<Option<String>>,
+    config: &'a Config,
+    places: BTreeMap<&'static str, String>,
+}
+
+impl Below<'_> {
+    /// The value of `key`: the flag's, else the variable's, else the file's.
+    fn pick<T>(
+        &mut self,
+        key: &'static str,
+        flag: Option<T>,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>> {
+        if flag.is_some() {
+            return Ok(flag);
+        }
+        let name = format!("RTTS_{}", key.to_uppercase());
+        let (text, at) = match ((self.variable)(&name)?, self.config.values.get(key)) {
+            (Some(text), _) => (text, format!("the variable `{name}`")),
+            (None, Some(text)) => (text.clone(), self.config.at(key)),
+            (None, None) => return Ok(None),
+        };
+        let value =
+            parse(&text).map_err(|why| Error::usage(format!("`{text}` is no possible value of {at}")).hint(why))?;
+        self.places.insert(key, at);
+        Ok(Some(value))
+    }
 }
 
 impl Settings {
@@ -144,70 +175,62 @@ impl Settings {
     /// # Errors
     /// An unreadable or wrong configuration file, or a wrong value in it or in a variable.
     pub fn resolve(machine: &MachineArgs) -> Result<Self> {
-        let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
-        let (path, required) = match variable("RTTS_CONFIG") {
-            Some(path) => (Some(PathBuf::from(path)), true),
-            None => (dirs::config_dir().map(|d| d.join("rtts").join("config.toml")), false),
-        };
-        let (file, place) = match path {
-            Some(path) => (read(&path, required)?, path.display().to_string()),
-            None => (File::default(), String::new()),
-        };
-        Self::merge(machine, &variable, &file, &place)
+        Self::merge(machine, &variable, &Config::load()?)
     }
 
-    /// `place` is the name of the file in messages.
     fn merge(
         machine: &MachineArgs,
-        variable: &dyn Fn(&str) -> Option<String>,
-        file: &File,
-        place: &str,
+        variable: &dyn Fn(&str) -> Result<Option<String>>,
+        config: &Config,
     ) -> Result<Self> {
-        // The word that holds below the command line, with where it stands.
-        let below = |name: &str, key: &str, in_file: Option<String>| {
-            variable(name)
-                .map(|text| (text, format!("the variable `{name}`")))
-                .or_else(|| in_file.map(|text| (text, format!("`{key}` in `{place}`"))))
+        let mut below = Below { variable, config, places: BTreeMap::new() };
+        let word = |text: &str| Ok(text.to_owned());
+        let activations = |text: &str| {
+            ActivationsChoice::from_str(text, false).map_err(|_| "auto, fp4 or bf16 is possible".to_owned())
         };
-        let device = match (machine.device, below("RTTS_DEVICE", "device", file.device.clone())) {
-            (Some(device), _) => device,
-            (None, Some((text, at))) => text.parse().map_err(|why: String| wrong(&text, &at, &why))?,
-            (None, None) => Device::default(),
-        };
-        let lower = below("RTTS_ACTIVATIONS", "activations", file.activations.clone());
-        let activations = match (machine.activations, lower) {
-            (Some(choice), _) => choice,
-            (None, Some((text, at))) => ActivationsChoice::from_str(&text, false)
-                .map_err(|_| wrong(&text, &at, "auto, fp4 or bf16 is possible"))?,
-            (None, None) => ActivationsChoice::default(),
-        };
-        let lower = below("RTTS_THREADS", "threads", file.threads.map(|n| n.to_string()));
-        let threads = match (machine.threads, lower) {
-            (Some(count), _) => Some(count),
-            (None, Some((text, at))) => Some(threads(&text).map_err(|why| wrong(&text, &at, &why))?),
-            (None, None) => None,
-        };
-        let model = machine.model.clone().or_else(|| below("RTTS_MODEL", "model", file.model.clone()).map(|v| v.0));
-        let voice = below("RTTS_VOICE", "voice", file.voice.clone()).map(|v| v.0);
-        Ok(Self { model, voice, device, activations, threads })
+        let format = |text: &str| text.parse::<Format>().map_err(|_| "i16, i24 or f32 is possible".to_owned());
+        Ok(Self {
+            model: below.pick("model", machine.model.clone(), word)?,
+            voice: below.pick("voice", None, word)?,
+            device: below.pick("device", machine.device, Device::from_str)?.unwrap_or_default(),
+            activations: below.pick("activations", machine.activations, activations)?.unwrap_or_default(),
+            threads: below.pick("threads", machine.threads, threads)?,
+            format: below.pick("format", None, format)?,
+            rate: below.pick("rate", None, sound::rate)?,
+            gap: below.pick("gap", None, sound::gap)?,
+            batch_size: below.pick("batch_size", None, batch::slots)?,
+            places: below.places,
+        })
+    }
+
+    /// The voice: that of the flag, else the configured one.
+    pub fn voice_over(&mut self, flag: Option<String>) -> Option<String> {
+        if flag.is_some() {
+            self.places.remove("voice");
+            return flag;
+        }
+        self.voice.clone()
+    }
+
+    /// Puts the place of `key` before an error that its value led to, where it is not on the command line.
+    pub fn blame(&self, key: &str, error: Error) -> Error {
+        match self.places.get(key) {
+            Some(place) => error.at(place),
+            None => error,
+        }
     }
 }
 
-fn read(path: &Path, required: bool) -> Result<File> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == io::ErrorKind::NotFound && !required => return Ok(File::default()),
-        Err(e) => return Err(Error::io("cannot read", path, &e)),
-    };
-    toml::from_str(&text).map_err(|e| {
-        let line = e.span().map_or(1, |span| 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count());
-        Error::new(format!("`{}`, line {line}: {}", path.display(), e.message().trim()))
-            .hint("the keys are model, voice, device, activations and threads")
+/// A variable of this process; an empty one counts as unset.
+///
+/// # Errors
+/// What is no text.
+fn variable(name: &str) -> Result<Option<String>> {
+    let Some(value) = std::env::var_os(name).filter(|v| !v.is_empty()) else { return Ok(None) };
+    value.into_string().map(Some).map_err(|value| {
+        Error::usage(format!("the variable `{name}` is not UTF-8: `{}`", value.to_string_lossy()))
+            .hint("set it again, or unset it")
     })
-}
-
-fn wrong(value: &str, at: &str, why: &str) -> Error {
-    Error::usage(format!("`{value}` is no possible value of {at}")).hint(why)
 }
 
 fn threads(text: &str) -> Result<usize, String> {
@@ -221,10 +244,11 @@ fn threads(text: &str) -> Result<usize, String> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn merge(machine: &MachineArgs, variables: &[(&str, &str)], file: &str) -> Result<Settings> {
-        let variable = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
-        Settings::merge(machine, &variable, &toml::from_str(file).unwrap(), "config.toml")
+        let variable = |name: &str| Ok(variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()));
+        Settings::merge(machine, &variable, &Config::parse(file, "config.toml", Path::new(""))?)
     }
 
     #[test]
@@ -237,6 +261,9 @@ mod tests {
         assert_eq!(from_file.model.as_deref(), Some("file"));
         assert_eq!(from_file.device, Device::Cuda(3));
         assert_eq!((from_file.threads, from_file.voice.as_deref()), (Some(2), Some("Ira")));
+        let more = merge(&none, &[("RTTS_GAP", "50")], "format = \"f32\"\nrate = 8000\nbatch_size = 3").unwrap();
+        assert_eq!((more.format, more.rate, more.gap), (Some(Format::F32), Some(8000), Some(50)));
+        assert_eq!(more.batch_size, Some(Slots::Exactly(3)));
 
         let variables = [("RTTS_MODEL", "variable"), ("RTTS_DEVICE", "cpu"), ("RTTS_THREADS", "5")];
         let from_variables = merge(&none, &variables, file).unwrap();
@@ -262,18 +289,22 @@ mod tests {
         assert!(error.to_string().contains("`RTTS_DEVICE`") && error.to_string().contains("`gpu`"));
         let error = merge(&none, &[], "threads = 0").unwrap_err();
         assert!(error.to_string().contains("`threads` in `config.toml`"));
-        assert!(merge(&none, &[("RTTS_ACTIVATIONS", "fp8")], "").is_err());
+        for (name, value) in [("RTTS_ACTIVATIONS", "fp8"), ("RTTS_RATE", "4"), ("RTTS_BATCH_SIZE", "0")] {
+            let error = merge(&none, &[(name, value)], "").unwrap_err().to_string();
+            assert!(error.contains(&format!("the variable `{name}`")), "{error}");
+        }
     }
 
     #[test]
-    fn a_broken_file_names_its_line() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("config.toml");
-        fs::write(&path, "model = \"a\"\nmodle = \"b\"\n").unwrap();
-        let error = read(&path, true).unwrap_err().to_string();
-        assert!(error.contains("config.toml`, line 2") && error.contains("modle"), "{error}");
-        assert!(read(&folder.path().join("none.toml"), true).is_err());
-        assert_eq!(read(&folder.path().join("none.toml"), false).unwrap(), File::default());
+    fn what_a_value_leads_to_names_its_place() {
+        let file = "model = \"file\"\nvoice = \"Ira\"";
+        let mut settings = merge(&MachineArgs::default(), &[("RTTS_MODEL", "variable")], file).unwrap();
+        let blamed = |settings: &Settings, key: &str| settings.blame(key, Error::new("no")).to_string();
+        assert_eq!(blamed(&settings, "model"), "the variable `RTTS_MODEL`: no");
+        assert_eq!(settings.voice_over(None).as_deref(), Some("Ira"));
+        assert_eq!(blamed(&settings, "voice"), "`voice` in `config.toml`: no");
+        assert_eq!(settings.voice_over(Some("Zoya".into())).as_deref(), Some("Zoya"));
+        assert_eq!(blamed(&settings, "voice"), "no");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
+use super::settings::Settings;
 use crate::audio::pcm::Format;
 use crate::text::Split;
 
@@ -22,8 +23,33 @@ pub struct Cutting {
     #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Input")]
     pub normalize: Normalize,
     /// Silence between joined utterances, in milliseconds [default: as the text suggests]
-    #[arg(long, value_name = "MS", help_heading = "Output", value_parser = clap::value_parser!(u32).range(0..=60_000), allow_negative_numbers = true)]
+    #[arg(long, value_name = "MS", help_heading = "Output", value_parser = gap, allow_negative_numbers = true)]
     pub gap: Option<u32>,
+}
+
+impl Cutting {
+    /// With what `settings` say where no flag does.
+    #[must_use]
+    pub fn over(&self, settings: &Settings) -> Self {
+        Self { gap: self.gap.or(settings.gap), ..self.clone() }
+    }
+}
+
+/// A silence in milliseconds, as the command line and the settings take it.
+///
+/// # Errors
+/// What is no number in the range.
+pub fn gap(text: &str) -> Result<u32, String> {
+    text.parse().ok().filter(|ms| *ms <= 60_000).ok_or("a whole number from 0 to 60000 is needed".into())
+}
+
+/// A sample rate in Hz, as the command line and the settings take it.
+///
+/// # Errors
+/// What is no number in the range.
+pub fn rate(text: &str) -> Result<u32, String> {
+    let possible = |hz: &u32| (8_000..=192_000).contains(hz);
+    text.parse().ok().filter(possible).ok_or("a whole number from 8000 to 192000 is needed".into())
 }
 
 /// Where text may be cut.
@@ -79,12 +105,25 @@ impl Normalize {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Output")]
 pub struct Storing {
-    /// Sample format: 16- or 24-bit integers, or 32-bit floats
-    #[arg(long, value_name = "FORMAT", default_value = "i16", value_parser = formats())]
-    pub format: Format,
+    /// Sample format: 16- or 24-bit integers, or 32-bit floats [default: i16]
+    #[arg(long, value_name = "FORMAT", value_parser = formats())]
+    pub format: Option<Format>,
     /// Sample rate, in Hz [default: the model's]
-    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(8_000..=192_000), allow_negative_numbers = true)]
+    #[arg(long, value_name = "HZ", value_parser = rate, allow_negative_numbers = true)]
     pub rate: Option<u32>,
+}
+
+impl Storing {
+    /// With what `settings` say where no flag does.
+    #[must_use]
+    pub fn over(&self, settings: &Settings) -> Self {
+        Self { format: self.format.or(settings.format), rate: self.rate.or(settings.rate) }
+    }
+
+    /// The sample format.
+    pub fn format(&self) -> Format {
+        self.format.unwrap_or_default()
+    }
 }
 
 fn formats() -> impl TypedValueParser<Value = Format> {

@@ -42,7 +42,7 @@ impl Default for Aliases {
 }
 
 impl Aliases {
-    /// Adds a short name for `target` (`ORG/NAME[@REVISION]`), in place of one that is there already.
+    /// Adds a short name for `target` (`ORG/NAME[@REVISION]` or a folder), in place of one that is there already.
     pub fn add(&mut self, short: impl Into<String>, target: impl Into<String>) {
         self.0.insert(0, (short.into(), target.into()));
     }
@@ -83,6 +83,7 @@ impl Name {
             None => (text, None),
         };
         match hub.aliases.get(name) {
+            Some(target) if looks_like_path(target) => folder(target, revision),
             Some(target) => {
                 let (id, own) = target.split_once('@').unwrap_or((target, "main"));
                 Repository::new(id, revision.unwrap_or(own)).map(Self::Repository)
@@ -91,6 +92,32 @@ impl Name {
             None => Err(Error::usage(format!("no model is called `{text}`")).hint(cure(name, hub))),
         }
     }
+}
+
+impl Name {
+    /// Checks that a short name may stand for `target`: a folder, or `ORG/NAME[@REVISION]`.
+    ///
+    /// # Errors
+    /// What is neither.
+    pub fn check_target(target: &str) -> Result<()> {
+        if looks_like_path(target) {
+            return Ok(());
+        }
+        let (id, revision) = target.split_once('@').unwrap_or((target, "main"));
+        Repository::new(id, revision).map(drop)
+    }
+}
+
+/// The folder that a short name stands for.
+fn folder(path: &str, revision: Option<&str>) -> Result<Name> {
+    if let Some(revision) = revision {
+        return Err(Error::usage(format!("`{path}` is a folder and has no revision `{revision}`"))
+            .hint(format!("leave out `@{revision}`")));
+    }
+    if Path::new(path).is_dir() {
+        return Ok(Name::Folder(path.into()));
+    }
+    Err(Error::new(format!("there is no folder `{path}`")).hint("correct the alias in config.toml"))
 }
 
 impl Repository {
@@ -181,6 +208,11 @@ mod tests {
         assert_eq!(Name::parse("a/b@refs/pr/1", &hub).unwrap(), repository("a/b", "refs/pr/1"));
         assert_eq!(Name::parse("VoxCPM2", &hub).unwrap(), repository("openbmb/VoxCPM2", "main"));
         assert_eq!(Name::parse("rumik@v1", &hub).unwrap(), repository("rumik-ai/rumik-oss-1", "v1"));
+        hub.aliases.add("here", text);
+        assert_eq!(Name::parse("Here", &hub).unwrap(), Name::Folder(folder.path().to_path_buf()));
+        assert!(Name::parse("here@v1", &hub).unwrap_err().to_string().contains("no revision `v1`"));
+        hub.aliases.add("gone", "/no/such");
+        assert!(Name::parse("gone", &hub).unwrap_err().to_string().contains("no folder `/no/such`"));
         hub.aliases.add("rumik", "me/mine@v2");
         assert_eq!(Name::parse("rumik", &hub).unwrap(), repository("me/mine", "v2"));
     }

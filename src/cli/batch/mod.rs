@@ -79,12 +79,24 @@ pub struct Batch {
     /// Voice and sampling.
     #[command(flatten)]
     pub voice: VoiceArgs,
-    /// Utterances generated at a time: a number, or auto
-    #[arg(long, value_name = "N", default_value = "auto", value_parser = slots, allow_negative_numbers = true, help_heading = "Model and machine")]
-    pub batch_size: Slots,
+    /// Utterances generated at a time: a number, or auto [default: auto]
+    #[arg(long, value_name = "N", value_parser = slots, allow_negative_numbers = true, help_heading = "Model and machine")]
+    pub batch_size: Option<Slots>,
     /// Model and machine.
     #[command(flatten)]
     pub machine: MachineArgs,
+}
+
+impl Batch {
+    /// With what `settings` say where no flag does.
+    fn over(&self, settings: &Settings) -> Self {
+        Self {
+            storing: self.storing.over(settings),
+            cutting: self.cutting.over(settings),
+            batch_size: self.batch_size.or(settings.batch_size),
+            ..self.clone()
+        }
+    }
 }
 
 /// `--batch-size`.
@@ -96,7 +108,11 @@ pub enum Slots {
     Exactly(usize),
 }
 
-fn slots(text: &str) -> Result<Slots, String> {
+/// A number of slots, as the command line and the settings take it.
+///
+/// # Errors
+/// What is neither `auto` nor a number in the range.
+pub fn slots(text: &str) -> Result<Slots, String> {
     match text.parse() {
         _ if text == "auto" => Ok(Slots::Auto),
         Ok(count @ 1..=1024) => Ok(Slots::Exactly(count)),
@@ -128,14 +144,15 @@ pub fn run(batch: &Batch, offline: bool, console: &Console) -> Result<Outcome> {
     if let Some(shard) = batch.shard {
         lines.retain(|line| shard.holds(line.n));
     }
-    let settings = Settings::resolve(&batch.machine)?;
+    let mut settings = Settings::resolve(&batch.machine)?;
+    let batch = &batch.over(&settings);
     let mut like = batch.voice.utterance();
-    like.voice = like.voice.or_else(|| settings.voice.clone());
+    like.voice = settings.voice_over(like.voice);
     let activations = settings.activations.name();
     let opened = open::open(settings, offline, console)?;
     let voices = opened.voices()?;
     if let Some(voice) = &mut like.voice {
-        *voice = known_voice(voice, &voices)?.to_owned();
+        *voice = known_voice(voice, &voices).map_err(|e| opened.settings.blame("voice", e))?.to_owned();
     }
     let voice = like.voice.as_deref().or(voices.first().map(String::as_str)).unwrap_or("default");
 
@@ -159,8 +176,8 @@ pub fn run(batch: &Batch, offline: bool, console: &Console) -> Result<Outcome> {
     }
     temporary::sweep(&batch.directory);
     let slots = match batch.batch_size {
-        Slots::Exactly(count) => count,
-        Slots::Auto => USUAL_SLOTS,
+        Some(Slots::Exactly(count)) => count,
+        Some(Slots::Auto) | None => USUAL_SLOTS,
     };
     let mut speaker = opened.load(slots.min(tasks.len().max(1)), console)?;
     let mut manifest = Manifest::open(&batch.directory)?;

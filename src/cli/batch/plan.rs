@@ -111,7 +111,7 @@ fn task(line: &Line, stem: &str, base: u64, common: &Common<'_>) -> Task {
         split: format!("{:?}", common.batch.cutting.split),
         normalize: format!("{:?}", common.batch.cutting.normalize),
         gap: common.batch.cutting.gap,
-        format: common.batch.storing.format.to_string(),
+        format: common.batch.storing.format().to_string(),
         rate: common.batch.storing.rate,
         activations: common.activations,
         model: common.model,

@@ -21,8 +21,6 @@ pub struct Facts {
     pub layout: String,
     /// What `config.json` calls it.
     pub architecture: Option<String>,
-    /// Whether this version speaks with it.
-    pub spoken: bool,
     /// `BF16`, `NVFP4 (modelopt)`…
     pub packing: String,
     /// The tool that packed it and its version, as far as the files say.
@@ -37,6 +35,8 @@ pub struct Facts {
     pub input_scales: Option<[f32; 2]>,
     /// Layers whose parallel linears share one input scale: shared, and all.
     pub shared_inputs: Option<[usize; 2]>,
+    /// How many matrices are packed.
+    pub packed_matrices: usize,
     /// In a packed checkpoint, the matrices that are not.
     pub unpacked: Option<String>,
     /// Harmless disagreements between files.
@@ -119,7 +119,6 @@ impl Facts {
             model: checkpoint.origin().to_owned(),
             layout: checkpoint.layout().to_string(),
             architecture: architecture(checkpoint.config()),
-            spoken: checkpoint.layout() == Layout::TinyAya,
             packing: packing.to_string(),
             packed_by: packed_by(checkpoint),
             convention: convention(packing),
@@ -130,6 +129,7 @@ impl Facts {
             )),
             input_scales: range(&inputs),
             shared_inputs: shared_inputs(checkpoint),
+            packed_matrices: checkpoint.tensors().filter(|(name, tensor)| is_packed(name, tensor)).count(),
             unpacked: unpacked(checkpoint),
             notes: checkpoint.notes().to_vec(),
             speakers: checkpoint.config().opt_strings("speakers").ok().flatten().unwrap_or_default(),
@@ -156,12 +156,17 @@ pub fn parameters(name: &str, tensor: &Tensor) -> Option<(&'static str, u64)> {
     }
     let values = tensor.values() as u64;
     Some(match tensor.dtype {
-        Dtype::U8 if matches!(last, "weight" | "weight_packed") => ("NVFP4", values * 2),
+        _ if is_packed(name, tensor) => ("NVFP4", values * 2),
         Dtype::BF16 => ("BF16", values),
         Dtype::F16 => ("F16", values),
         Dtype::F32 => ("F32", values),
         _ => ("other", values),
     })
+}
+
+/// The codes of a packed matrix.
+fn is_packed(name: &str, tensor: &Tensor) -> bool {
+    tensor.dtype == Dtype::U8 && (name.ends_with(".weight") || name.ends_with(".weight_packed"))
 }
 
 /// The part of the model a tensor belongs to; parts print in the order of this list.

@@ -71,6 +71,7 @@ fn voxcpm2(checkpoint: &Checkpoint) -> Option<Reads> {
     let language = stack("base_lm.").saturating_sub(stack("base_lm.embed_tokens.")) + stack("residual_lm.");
     let encoder = stack("feat_encoder.");
     let decoder = stack("feat_decoder.").saturating_mul(SOLVER_STEPS - 1);
+    let codec = stack("audiovae/decoder.");
     let rest = sum(checkpoint, |name| {
         !["base_lm.", "residual_lm.", "feat_encoder.", "feat_decoder.", "audiovae/"]
             .iter()
@@ -85,12 +86,13 @@ fn voxcpm2(checkpoint: &Checkpoint) -> Option<Reads> {
     Some(Reads {
         step: "patch",
         steps_a_second: rate as f64 / samples as f64,
-        bytes: language.saturating_add(encoder).saturating_add(decoder).saturating_add(rest),
+        bytes: language.saturating_add(encoder).saturating_add(decoder).saturating_add(rest).saturating_add(codec),
         of: vec![
             ("language models".to_owned(), language),
             ("patch encoder".to_owned(), encoder),
             (format!("diffusion decoder × {} (of {SOLVER_STEPS} solver steps)", SOLVER_STEPS - 1), decoder),
             ("projections and stop head".to_owned(), rest),
+            ("AudioVAE decoder".to_owned(), codec),
         ],
         cache_a_position: voxcpm2_cache(config).ok().flatten(),
     })

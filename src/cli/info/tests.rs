@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
+use std::io::Write;
 
 use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
@@ -110,7 +111,6 @@ fn both_packings_of_voxcpm2_are_recognised_and_explained() {
         &printed(&checkpoint, false, false),
         &[
             "VoxCPM2 (`voxcpm2`)",
-            "not spoken by this version yet",
             "48000 Hz",
             "BF16",
             "audiovae.pth: 72 B",
@@ -135,12 +135,123 @@ fn both_packings_of_voxcpm2_are_recognised_and_explained() {
     assert!(!text.contains("licence"), "{text}");
 }
 
+/// The published checkpoint in its real sizes, without its weights: the file is a header and a hole.
+fn published(packed: bool) -> tempfile::TempDir {
+    let mut header = serde_json::Map::new();
+    let mut end = 0;
+    let mut put = |name: String, dtype: &str, shape: &[usize]| {
+        let bits = match dtype {
+            "BF16" => 16,
+            "F32" => 32,
+            _ => 8,
+        };
+        let from = end;
+        end += shape.iter().product::<usize>() * bits / 8;
+        header.insert(name, json!({"dtype": dtype, "shape": shape, "data_offsets": [from, end]}));
+    };
+    // Scalars first: what is looked at lies in a small part of the file.
+    let stacks = [
+        ("base_lm", 28, 2048, 6144),
+        ("residual_lm", 8, 2048, 6144),
+        ("feat_encoder.encoder", 12, 1024, 4096),
+        ("feat_decoder.estimator.decoder", 12, 1024, 4096),
+    ];
+    for (stack, layers, hidden, inner) in stacks {
+        put(format!("{stack}.norm.weight"), "BF16", &[hidden]);
+        for i in 0..layers {
+            let layer = format!("{stack}.layers.{i}");
+            put(format!("{layer}.input_layernorm.weight"), "BF16", &[hidden]);
+            put(format!("{layer}.post_attention_layernorm.weight"), "BF16", &[hidden]);
+            for (module, n, k) in [
+                ("self_attn.q_proj", 2048, hidden),
+                ("self_attn.k_proj", 256, hidden),
+                ("self_attn.v_proj", 256, hidden),
+                ("self_attn.o_proj", hidden, 2048),
+                ("mlp.gate_proj", inner, hidden),
+                ("mlp.up_proj", inner, hidden),
+                ("mlp.down_proj", hidden, inner),
+            ] {
+                let dense = module.ends_with("v_proj") || module.ends_with("down_proj") || !stack.ends_with("_lm");
+                if packed && !dense {
+                    put(format!("{layer}.{module}.weight_global_scale"), "F32", &[1]);
+                    put(format!("{layer}.{module}.weight_packed"), "U8", &[n, k / 2]);
+                    put(format!("{layer}.{module}.weight_scale"), "F8_E4M3", &[n, k / 16]);
+                } else {
+                    put(format!("{layer}.{module}.weight"), "BF16", &[n, k]);
+                }
+            }
+        }
+    }
+    put("base_lm.embed_tokens.weight".into(), "BF16", &[73448, 2048]);
+    put("feat_encoder.special_token".into(), "BF16", &[1, 1, 1, 1024]);
+    for (module, n, k) in [
+        ("feat_encoder.in_proj", 1024, 64),
+        ("feat_decoder.estimator.in_proj", 1024, 64),
+        ("feat_decoder.estimator.cond_proj", 1024, 64),
+        ("feat_decoder.estimator.out_proj", 64, 1024),
+        ("feat_decoder.estimator.time_mlp.linear_1", 1024, 1024),
+        ("feat_decoder.estimator.time_mlp.linear_2", 1024, 1024),
+        ("feat_decoder.estimator.delta_time_mlp.linear_1", 1024, 1024),
+        ("feat_decoder.estimator.delta_time_mlp.linear_2", 1024, 1024),
+        ("fsq_layer.in_proj", 512, 2048),
+        ("fsq_layer.out_proj", 2048, 512),
+        ("enc_to_lm_proj", 2048, 1024),
+        ("lm_to_dit_proj", 1024, 2048),
+        ("res_to_dit_proj", 1024, 2048),
+        ("fusion_concat_proj", 2048, 4096),
+        ("stop_proj", 2048, 2048),
+    ] {
+        put(format!("{module}.weight"), "BF16", &[n, k]);
+        put(format!("{module}.bias"), "BF16", &[n]);
+    }
+    put("stop_head.weight".into(), "BF16", &[2, 2048]);
+
+    let folder = tempfile::tempdir().unwrap();
+    let mut text = serde_json::to_vec(&header).unwrap();
+    text.resize(text.len().next_multiple_of(8), b' ');
+    let mut file = std::fs::File::create(folder.path().join("model.safetensors")).unwrap();
+    file.write_all(&(text.len() as u64).to_le_bytes()).unwrap();
+    file.write_all(&text).unwrap();
+    file.set_len((8 + text.len() + end) as u64).unwrap();
+    let config = json!({
+        "architecture": "voxcpm2", "patch_size": 4, "feat_dim": 64, "residual_lm_num_layers": 8, "max_length": 8192,
+        "lm_config": {"hidden_size": 2048, "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 2,
+                      "kv_channels": 128},
+        "audio_vae_config": {"sample_rate": 16000, "out_sample_rate": 48000, "encoder_rates": [2, 5, 8, 8]},
+    });
+    std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    folder
+}
+
+#[test]
+fn the_published_voxcpm2_has_180_packed_matrices() {
+    let folder = published(true);
+    let checkpoint = Checkpoint::open(Source::Folder(folder.path().into())).unwrap();
+    contains(
+        &printed(&checkpoint, false, false),
+        &[
+            "NVFP4 (compressed-tensors); 180 matrices, 1.23 G of 2.29 G parameters, at 4.5 bits",
+            "`base_lm.layers.{0..27}.mlp.down_proj`, `base_lm.layers.{0..27}.self_attn.v_proj`",
+            "weights only (W4A16): no input scales",
+            "in memory: 2.82 GB of weights",
+            "context: 36.9 kB of keys and values per position",
+        ],
+    );
+    let facts = Facts::gather(&checkpoint, None, false);
+    // The bytes of both published files, headers aside.
+    assert_eq!(facts.bytes, 2_816_436_048);
+    let folder = published(false);
+    let checkpoint = Checkpoint::open(Source::Folder(folder.path().into())).unwrap();
+    let facts = Facts::gather(&checkpoint, None, false);
+    assert_eq!((facts.bytes, facts.packed_matrices), (4_580_009_088, 0));
+}
+
 #[test]
 fn json_and_tensors_hold_everything() {
     let text = printed(&fixture("tinyaya-nvfp4"), true, true);
     assert_eq!(text.lines().count(), 1);
     let value: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!((&value["v"], &value["layout"], &value["spoken"]), (&json!(1), &json!("TinyAya"), &json!(true)));
+    assert_eq!((&value["v"], &value["layout"]), (&json!(1), &json!("TinyAya")));
     let tensors = value["tensors"].as_array().unwrap();
     assert_eq!(value["bytes"].as_u64(), Some(tensors.iter().filter_map(|t| t["bytes"].as_u64()).sum::<u64>()));
     let scalar = tensors.iter().find(|t| t["name"] == "model.layers.0.mlp.down_proj.weight_scale_2").unwrap();

@@ -14,9 +14,6 @@ pub fn write(facts: &Facts, out: &mut dyn Write) -> io::Result<()> {
     say("model", &facts.model)?;
     let called = facts.architecture.as_deref().map(|name| format!(" (`{name}`)")).unwrap_or_default();
     say("layout", &format!("{}{called}: {}", facts.layout, about(facts)))?;
-    if !facts.spoken {
-        say("", "recognised, but not spoken by this version yet")?;
-    }
     if let Some(rate) = facts.sample_rate {
         say("audio", &format!("{rate} Hz, mono"))?;
     }
@@ -90,7 +87,8 @@ fn packing(facts: &Facts) -> String {
         text.push_str(&format!(", made by {tool}"));
     }
     if packed > 0 {
-        text.push_str(&format!("; {} of {} parameters at 4.5 bits", count(packed), count(facts.parameters)));
+        let (packed, all) = (count(packed), count(facts.parameters));
+        text.push_str(&format!("; {} matrices, {packed} of {all} parameters, at 4.5 bits", facts.packed_matrices));
     }
     text
 }
@@ -141,6 +139,7 @@ fn reads(facts: &Facts, out: &mut dyn Write) -> io::Result<()> {
         reads.steps_a_second,
         bytes(second as u64)
     )?;
+    writeln!(out, "in memory: {} of weights", bytes(facts.bytes))?;
     if let Some(cache) = reads.cache_a_position {
         writeln!(out, "context: {} of keys and values per position", bytes(cache))?;
     }

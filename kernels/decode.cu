@@ -1,0 +1,336 @@
+// All layers of a decode step in one launch: up to 8 rows, a block a multiprocessor that stays.
+//
+//   x -> norm -> q|k|v, gate, up -> rotate, append -> attend   (beside gate and up)
+//                                -> silu(gate) * up -> down, o -> x
+//
+// Sixteen warps of a block multiply: warp 2p + i takes part p of H for every second of the block's tiles of 16 output rows,
+// beginning with the i-th; then part 2p + i of I, and with i = 0 part p of Q, for the tile of x that is the block's. One
+// warp fetches weights in the order they are used, a belt of boxes that runs ahead of every wait, from layer to layer, so
+// that memory is not idle while blocks join; few boxes are on their way at a time, or everything else would queue behind
+// them. Four more warps attend. Blocks join through counters that only grow.
+#include "attention.cuh"
+
+#define MULTIPLIERS 512
+#define BOX (8 * PIECE)
+// Tiles of a warp in q|k|v|gate|up that are summed together; boxes of the belt; boxes on their way.
+#if __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || (__CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200)
+#define MOST_TILES 6
+#define BOXES (__CUDA_ARCH__ == 800 ? 4 : 8)
+#else
+#define MOST_TILES 4  // 99 KB of shared memory
+#define BOXES 2
+#endif
+#ifndef FLYING
+#define FLYING 3
+#endif
+#define H_LINE (256 + 8)  // bf16: a row of a part of the normed x, so that 16-byte loads meet different banks
+
+struct Shared {
+    u8 belt[BOXES][BOX];
+    float sums[16][MOST_TILES][16][8];  // warp, tile, row, column; before that, two warps' part of the normed x
+    float attention[ATTEND_SHARED];
+    float2 turns[8][D / 2];             // of each row's position
+    u64 block[8];                       // of the cache, where each row's position lies; 0 = DEAD
+    u32 place[8];                       // in it, in values
+    u64 full[BOXES], empty[BOXES];
+    u32 last;
+};
+
+extern "C" __global__ void decode_shared_bytes(u32* out) { *out = sizeof(Shared); }
+
+// Before the layers: x = table[ids] with its stats, and the counters at zero. Grid (R), 256 threads; table bf16 [V, H].
+KERNEL decode_begin(const u16* table, const u32* ids, float* x, float* stats, u32* counters, u32 count) {
+    const u64 r = blockIdx.x;
+#pragma unroll
+    for (u32 i = threadIdx.x; i < H; i += 256) {
+        const float v = from_bf16(table[(u64)ids[r] * H + i]);
+        x[r * H + i] = v;
+        const float2 of = stretch_stats(v);
+        if (i % 16 == 0) *(float2*)(stats + r * (H / 8) + i / 8) = of;
+    }
+    if (r == 0)
+        for (u32 i = threadIdx.x; i < count; i += 256) counters[i] = 0;
+}
+
+// Boxes are numbered from the first layer on; number n is in place n % BOXES. A layer of this block is: a box for each of
+// its tiles of q|k|v|gate|up; then for each of its tiles of x the boxes of down, the last one partly filled, and one of o.
+struct Belt {
+    u32 tiles, owned, down;  // of this block: boxes of the first kind, tiles of x; boxes of a tile of down
+
+    DEVICE Belt(const Decode& p) {
+        const u32 all = QKV_TILES + p.inner / 8;
+        tiles = blockIdx.x < all ? (all - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
+        owned = blockIdx.x < H / 16 ? (H / 16 - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
+        down = (p.inner / 256 + 7) / 8;
+    }
+    DEVICE u32 layer() const { return tiles + owned * (down + 1); }
+};
+
+// The piece `index` of box `box`, once it is there.
+DEVICE const u8* piece_of(const Shared& s, u32 box, u32 index) {
+    const u32 place = box % BOXES;
+    barrier_wait(shared_address(&s.full[place]), box / BOXES & 1);
+    return s.belt[place] + index * PIECE;
+}
+
+// A warp has read its piece of `box`.
+DEVICE void drop_piece(Shared& s, u32 box) {
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0) barrier_arrive(shared_address(&s.empty[box % BOXES]));
+}
+
+// The warp that fetches.
+DEVICE void fetch(const Decode& p, Shared& s) {
+    const Belt belt(p);
+    const u32 pieces = p.inner / 256, lane = threadIdx.x & 31;
+    const u64 policy = read_once();
+    u32 box = 0;
+    auto put = [&](const u8* from, u32 count) {
+        const u32 place = box % BOXES;
+        if (box >= BOXES) barrier_wait(shared_address(&s.empty[place]), box / BOXES + 1 & 1);
+        if (box >= FLYING) barrier_wait(shared_address(&s.full[(box - FLYING) % BOXES]), (box - FLYING) / BOXES & 1);
+        const u32 full = shared_address(&s.full[place]);
+#if BULK
+        if (lane == 0) {
+            bulk_copy(shared_address(s.belt[place]), from, count * PIECE, full, policy);
+        }
+#else
+        for (u32 i = lane; i < count * (PIECE / 16); i += 32) async_copy_16(shared_address(s.belt[place]) + 16 * i, from + 16 * i);
+        async_copies_arrive(full);
+#endif
+        // Nobody takes the pieces that a box lacks.
+        if (lane == 0)
+            for (u32 i = count; i < 8; ++i) barrier_arrive(shared_address(&s.empty[place]));
+        ++box;
+    };
+    for (u32 l = 0; l < p.count; ++l) {
+        const DecodeLayer& layer = p.layers[l];
+        const u8 *input = layer.input, *down = layer.down, *o = layer.o;
+        for (u32 i = 0; i < belt.tiles; ++i) put(input + (u64)(blockIdx.x + i * gridDim.x) * BOX, 8);
+        for (u32 i = 0; i < belt.owned; ++i) {
+            const u64 tile = blockIdx.x + i * gridDim.x;
+            for (u32 j = 0; j < pieces; j += 8) put(down + (tile * pieces + j) * PIECE, pieces - j < 8 ? pieces - j : 8);
+            put(o + tile * BOX, 8);
+        }
+    }
+}
+
+// Two warps that share a part of H.
+DEVICE void join_pair() {
+    asm volatile("bar.sync %0, 64;" ::"r"(4 + (threadIdx.x >> 6)) : "memory");
+}
+
+// The norm of every row, in bf16, in this pair's part of the columns: this warp takes every second row.
+DEVICE void normed(const Decode& p, u16* share, const float (&gain)[8]) {
+    const u32 lane = threadIdx.x & 31, part = threadIdx.x >> 6;
+#pragma unroll 1
+    for (u32 r = threadIdx.x >> 5 & 1; r < p.rows; r += 2) {
+        const float* stats = p.stats + (u64)r * (H / 8) + lane * 8;
+        const float* x = p.x + (u64)r * H + part * 256 + lane * 8;
+        const uint4 a = fresh_16(stats), b = fresh_16(stats + 4), u = fresh_16(x), w = fresh_16(x + 4);
+        float mean, by;
+        row_stats(a, b, p.eps, mean, by);
+        const float v[8] = {__uint_as_float(u.x), __uint_as_float(u.y), __uint_as_float(u.z), __uint_as_float(u.w),
+                            __uint_as_float(w.x), __uint_as_float(w.y), __uint_as_float(w.z), __uint_as_float(w.w)};
+        u32 h[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+            h[j] = to_bf16x2(mul(mul(add(v[2 * j], -mean), by), gain[2 * j]), mul(mul(add(v[2 * j + 1], -mean), by), gain[2 * j + 1]));
+        *(uint4*)(share + r * H_LINE + lane * 8) = make_uint4(h[0], h[1], h[2], h[3]);
+    }
+}
+
+// Sixteen k of a column that other blocks have written, or of none.
+DEVICE uint4 share_16(const u16* at, bool there) { return there ? fresh_16(at) : make_uint4(0, 0, 0, 0); }
+
+DEVICE void load_share(const u16* at, bool there, uint4 (&b)[1][8]) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) b[0][i] = share_16(at + (i >> 1) * 64 + (i & 1) * 8, there);
+}
+
+DEVICE void store_sums(Shared& s, u32 tile, const float (&d)[1][4]) {
+    const u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
+    *(float2*)&s.sums[warp][tile][g][2 * t] = make_float2(d[0][0], d[0][1]);
+    *(float2*)&s.sums[warp][tile][g + 8][2 * t] = make_float2(d[0][2], d[0][3]);
+}
+
+#define WARP_SUMS (MOST_TILES * 128u)
+
+// Of the n-th tile together: the sum over the parts of H.
+DEVICE float sum_h(const Shared& s, u32 n, u32 row, u32 column) {
+    return sum_parts<8>(&s.sums[n & 1][n >> 1][row][column], 2 * WARP_SUMS);
+}
+
+// q, k or v: pairs of output rows turn together; q to its buffer, k and v to the cache.
+DEVICE void finish_qkv(const Decode& p, const DecodeLayer& layer, const Shared& s, u32 n, u32 tile, u32 pair, u32 r) {
+    const u32 row = tile * 16 + pair * 2;
+    if (s.block[r] == 0) return;
+    const float alpha = row < QW ? layer.alpha_q : row < QW + KVW ? layer.alpha_k : layer.alpha_v;
+    float a = mul(sum_h(s, n, pair * 2, r), alpha), b = mul(sum_h(s, n, pair * 2 + 1, r), alpha);
+    if (layer.rotates && row < QW + KVW) {
+        const float2 turn = s.turns[r][row % D / 2];
+        const float u = add(mul(a, turn.x), -mul(b, turn.y)), w = add(mul(b, turn.x), mul(a, turn.y));
+        a = u;
+        b = w;
+    }
+    if (row < QW) {
+        *(float2*)(p.q + (u64)r * QW + row) = make_float2(a, b);
+    } else {
+        const u32 at = row - QW, values = at >= KVW;
+        u16* block = (u16*)s.block[r] + layer.cache;
+        *(u32*)(block + values * CHUNK * KVW + s.place[r] + at % KVW) = to_bf16x2(a, b);
+    }
+}
+
+DEVICE void multiply(const Decode& p, Shared& s) {
+    const u32 tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3, rows = p.rows;
+    const u32 tiles = QKV_TILES + p.inner / 8, pieces = p.inner / 256, owners = gridDim.x < H / 16 ? gridDim.x : H / 16;
+    const Belt belt(p);
+    u32 box = 0;
+    for (u32 i = tid; i < rows * (D / 2); i += MULTIPLIERS)
+        s.turns[i / (D / 2)][i % (D / 2)] = ((const float2*)p.turns)[(u64)p.position[i / (D / 2)] * (D / 2) + i % (D / 2)];
+    if (tid < rows) {
+        const u32 slot = p.slot[tid], position = p.position[tid];
+        s.block[tid] = slot == DEAD ? 0 : p.table[(u64)slot * p.blocks + position / CHUNK % p.blocks];
+        s.place[tid] = position % CHUNK * KVW;
+    }
+
+    for (u32 l = 0; l < p.count; ++l) {
+        const DecodeLayer& layer = p.layers[l];
+        u16* share = (u16*)s.sums[warp & ~1u];
+        uint4 b[1][8];
+        {
+            float gain[8];
+#pragma unroll
+            for (int j = 0; j < 8; ++j) gain[j] = layer.gain[(tid >> 6) * 256 + lane * 8 + j];
+            if (l && tid == 0) await(p.counters + COUNT_X, owners * l);
+            join<1, MULTIPLIERS>();
+            normed(p, share, gain);
+            join_pair();
+#pragma unroll
+            for (int i = 0; i < 8; ++i)
+                b[0][i] = g < rows ? *(const uint4*)(share + g * H_LINE + t * 16 + (i >> 1) * 64 + (i & 1) * 8) : make_uint4(0, 0, 0, 0);
+            join_pair();
+        }
+
+        // q|k|v first, then gate and up; the n-th tile together is this warp's if n and the warp are both even or both odd.
+        u32 turn = 0;
+        for (u32 tile = blockIdx.x; tile < tiles;) {
+            const u32 from = tile, limit = tile < QKV_TILES ? QKV_TILES : tiles;
+            u32 n = 0;
+            for (; tile < limit && n < 2 * MOST_TILES - 1; tile += gridDim.x, ++n, ++box) {
+                if (((n + turn) & 1) != (warp & 1)) continue;
+                float d[1][4] = {};
+                multiply_piece<1>(piece_of(s, box, warp >> 1), b, d, [](u32) {});
+                drop_piece(s, box);
+                store_sums(s, (n + turn) >> 1, d);
+            }
+            join<1, MULTIPLIERS>();
+            if (from < QKV_TILES) {
+#pragma unroll 1
+                for (u32 i = tid; i < n * 8 * rows; i += MULTIPLIERS) {
+                    const u32 r = i % rows, pair = i / rows % 8, k = i / rows / 8;
+                    finish_qkv(p, layer, s, k + turn, from + k * gridDim.x, pair, r);
+                }
+                join<1, MULTIPLIERS>();
+                if (tile >= QKV_TILES && tid == 0) arrive(p.counters + COUNT_QKV);
+            } else {
+#pragma unroll 1
+                for (u32 i = tid; i < n * 8 * rows; i += MULTIPLIERS) {
+                    const u32 j = i % 8, k = i / 8 % n, r = i / 8 / n;
+                    const float gate = mul(sum_h(s, k + turn, j, r), layer.alpha_gate);
+                    const float up = mul(sum_h(s, k + turn, j + 8, r), layer.alpha_up);
+                    const u32 column = (from + k * gridDim.x - QKV_TILES) * 8 + j;
+                    p.gated[(u64)r * p.inner + column] = to_bf16(mul(silu(gate), up));
+                }
+                join<1, MULTIPLIERS>();
+            }
+            turn = (turn + n) & 1;
+        }
+
+        // down, then o, into x
+        if (tid == 0) {
+            arrive(p.counters + COUNT_GATED);
+            await(p.counters + COUNT_GATED, gridDim.x * (l + 1));
+        }
+        join<1, MULTIPLIERS>();
+        for (u32 tile = blockIdx.x; tile < H / 16; tile += gridDim.x) {
+            const u32 row = tid & 15, r = tid >> 4;
+            float old = 0.0f;
+            if (r < rows) old = fresh(p.x + (u64)r * H + tile * 16 + row);
+            {
+                float d[1][4] = {};
+                const u32 begin = part_begin(pieces, 16, warp), end = part_begin(pieces, 16, warp + 1);
+                const u16* gated = p.gated + (u64)g * p.inner + begin * 256 + t * 16;
+                if (begin < end) load_share(gated, g < rows, b);
+                for (u32 piece = begin; piece < end; ++piece) {
+                    const bool more = g < rows && piece + 1 < end;
+                    gated += 256;
+                    multiply_piece<1>(piece_of(s, box + piece / 8, piece % 8), b, d, [&](u32 i) {
+                        b[0][2 * i] = share_16(gated + i * 64, more);
+                        b[0][2 * i + 1] = share_16(gated + i * 64 + 8, more);
+                    });
+                    drop_piece(s, box + piece / 8);
+                }
+                box += belt.down;
+                store_sums(s, 0, d);
+            }
+            if (tid == 0) await(p.counters + COUNT_MIXED, gridDim.x * (l + 1));
+            join<1, MULTIPLIERS>();
+            if ((warp & 1) == 0) {
+                float d[1][4] = {};
+                load_share(p.mixed + (u64)g * QW + (warp >> 1) * 256 + t * 16, g < rows, b);
+                multiply_piece<1>(piece_of(s, box, warp >> 1), b, d, [](u32) {});
+                drop_piece(s, box);
+                store_sums(s, 1, d);
+            }
+            ++box;
+            join<1, MULTIPLIERS>();
+            if (tid < (rows + 1) / 2 * 32) {
+                float x = 0.0f;
+                if (r < rows) {
+                    const float o = mul(sum_parts<8>(&s.sums[0][1][row][r], 2 * WARP_SUMS), layer.alpha_o);
+                    const float down = mul(sum_parts<16>(&s.sums[0][0][row][r], WARP_SUMS), layer.alpha_down);
+                    x = add(add(old, o), down);
+                    p.x[(u64)r * H + tile * 16 + row] = x;
+                }
+                const float2 stats = stretch_stats(x);
+                if (r < rows && row == 0) *(float2*)(p.stats + (u64)r * (H / 8) + tile * 2) = stats;
+            }
+            join<1, MULTIPLIERS>();
+        }
+        if (blockIdx.x < owners && tid == 0) arrive(p.counters + COUNT_X);
+    }
+}
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define REGISTERS(CHANGE, N) asm volatile("setmaxnreg." CHANGE ".sync.aligned.u32 " N ";")
+#else
+#define REGISTERS(CHANGE, N)
+#endif
+
+// Sixteen warps that multiply, four that attend, four of which one fetches.
+extern "C" __global__ void __launch_bounds__(MULTIPLIERS + 256, 1) decode_layers(const Decode p) {
+    extern __shared__ __align__(128) u8 raw[];
+    Shared& s = *(Shared*)raw;
+    if (threadIdx.x < BOXES) {
+        barrier_init(shared_address(&s.full[threadIdx.x]), BULK ? 1 : 32);
+        barrier_init(shared_address(&s.empty[threadIdx.x]), 8);
+        barrier_inits_seen();
+    }
+    __syncthreads();
+    // Registers a thread at the start: 80
+    if (threadIdx.x < MULTIPLIERS) {
+        multiply(p, s);
+    } else if (threadIdx.x < MULTIPLIERS + 128) {
+        REGISTERS("inc", "136");
+        const u32 appenders = gridDim.x < QKV_TILES ? gridDim.x : QKV_TILES;
+        for (u32 l = 0; l < p.count; ++l) {
+            attend_rows(p, p.layers[l], blockIdx.x, gridDim.x, appenders * (l + 1), s.attention, &s.last);
+            if (threadIdx.x == MULTIPLIERS) arrive(p.counters + COUNT_MIXED);
+        }
+    } else {
+        REGISTERS("dec", "24");
+        if (threadIdx.x < MULTIPLIERS + 160) fetch(p, s);
+    }
+}
