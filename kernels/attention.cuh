@@ -56,14 +56,33 @@ DEVICE void merge(u32 chunks, const float* from, float* shared, float (&sums)[4]
     }
 }
 
-// One chunk of (row, head) by 128 threads that share barrier 2, which waits until COUNT_QKV is `ready` (0: it is) before it
-// looks at the row's own position and queries. `shared` as ATTEND_SHARED; `last` a word more.
-DEVICE void attend_chunk(const Decode& p, const DecodeLayer& layer, u32 row, u32 head, u32 chunk, u32 first_chunk,
-                         u32 chunks, u32 ready, float* shared, u32* last) {
+// What a team of 128 threads has to do: chunks of rows, some at a time.
+#define UNITS 32
+
+struct Unit {
+    u32 row, head, chunk;     // chunk counted from the first the row sees
+    u32 first_chunk, chunks;  // of the row
+    u32 position, first;      // the last and the first position it sees
+    u32 slot;
+};
+
+#define MOST_ROWS 128
+
+struct Attention {
+    float shared[ATTEND_SHARED];
+    Unit units[UNITS];
+    u32 last[UNITS];
+    u32 ends[MOST_ROWS];  // units of the rows up to each one
+    u32 warps[4];
+};
+
+// One chunk by 128 threads that share barrier 2, which wait until COUNT_QKV is `ready` (0: it is) before they look at the
+// row's own position and queries. The result goes to `partial`, or to `mixed` if there is no other chunk.
+DEVICE void attend_chunk(const Decode& p, const DecodeLayer& layer, const Unit& unit, u32 ready, float* shared) {
     const u32 lane = threadIdx.x & 31, warp = (threadIdx.x >> 5) & 3, half = lane >> 4, part = lane & 15;
-    const u32 position = p.position[row], slot = p.slot[row];
-    const u32 first = layer.window && position + 1 > layer.window ? position + 1 - layer.window : 0;
-    const u16* block = (const u16*)p.table[(u64)slot * p.blocks + chunk % p.blocks] + layer.cache;
+    const u32 row = unit.row, head = unit.head, position = unit.position, first = unit.first;
+    const u32 chunk = unit.first_chunk + unit.chunk;
+    const u16* block = (const u16*)p.table[(u64)unit.slot * p.blocks + chunk % p.blocks] + layer.cache;
     const u32 from = chunk * CHUNK + warp * 16;
 
     // Keys and values of sixteen positions, two at a time: a half-warp a position, eight dimensions a lane.
@@ -202,59 +221,112 @@ DEVICE void attend_chunk(const Decode& p, const DecodeLayer& layer, u32 row, u32
             largest[h] = most;
         }
     }
-    bool whole = chunks == 1;
-    if (!whole) {
-        float* out = p.partial + ((u64)(row * KV_HEADS + head) * p.chunks) * (4 * (D + 2));
-        float* mine_out = out + (u64)(chunk - first_chunk) * (4 * (D + 2));
+    if (unit.chunks == 1) {
 #pragma unroll
-        for (int h = 0; h < 4; ++h) mine_out[h * D + d] = sums[h];
+        for (int h = 0; h < 4; ++h)
+            p.mixed[(u64)row * QW + (head * 4 + h) * D + d] = to_bf16(over(sums[h], total[h]));
+    } else {
+        float* out = p.partial + ((u64)(row * KV_HEADS + head) * p.chunks + unit.chunk) * (4 * (D + 2));
+#pragma unroll
+        for (int h = 0; h < 4; ++h) out[h * D + d] = sums[h];
         if (d < 4) {
             float m = largest[0], l = total[0];
 #pragma unroll
             for (int h = 1; h < 4; ++h)
                 if (d == h) m = largest[h], l = total[h];
-            mine_out[4 * D + d] = m;
-            mine_out[4 * D + 4 + d] = l;
+            out[4 * D + d] = m;
+            out[4 * D + 4 + d] = l;
         }
-        join<2, 128>();
-        if (d == 0) {
-            u32* counter = p.counters + COUNT_HEADS + row * KV_HEADS + head;
-            u32 before;
-            asm volatile("fence.acq_rel.gpu;\natom.relaxed.gpu.global.add.u32 %0, [%1], 1;\nfence.acq_rel.gpu;"
-                         : "=r"(before) : "l"(counter) : "memory");
-            const bool done = before + 1 == chunks;
-            if (done) *counter = 0;
-            *last = done;
-        }
-        join<2, 128>();
-        whole = *last != 0;
-        if (whole) merge(chunks, out, shared, sums, total);
-    }
-    if (whole) {
-#pragma unroll
-        for (int h = 0; h < 4; ++h)
-            p.mixed[(u64)row * QW + (head * 4 + h) * D + d] = to_bf16(over(sums[h], total[h]));
     }
     join<2, 128>();
 }
 
+// What a row sees: its first chunk and how many.
+DEVICE u32 row_chunks(const Decode& p, const DecodeLayer& layer, u32 row, u32& first, u32& first_chunk) {
+    const u32 position = p.position[row];
+    first = layer.window && position + 1 > layer.window ? position + 1 - layer.window : 0;
+    first_chunk = first / CHUNK;
+    return p.slot[row] == DEAD ? 0 : position / CHUNK - first_chunk + 1;
+}
+
+// How many units there are up to the end of each row: thread r of 128 has row r.
+DEVICE void count_units(const Decode& p, const DecodeLayer& layer, Attention& s) {
+    const u32 tid = threadIdx.x & 127, lane = tid & 31;
+    u32 first, first_chunk, n = tid < p.rows ? row_chunks(p, layer, tid, first, first_chunk) * KV_HEADS : 0;
+#pragma unroll
+    for (int away = 1; away < 32; away <<= 1) {
+        const u32 below = __shfl_up_sync(0xffffffffu, n, away);
+        if (lane >= away) n += below;
+    }
+    if (lane == 31) s.warps[tid >> 5] = n;
+    join<2, 128>();
+    for (u32 i = 0; i < tid >> 5; ++i) n += s.warps[i];
+    s.ends[tid] = n;
+    join<2, 128>();
+}
+
+// Unit `number`; one with no chunks if there are fewer.
+DEVICE Unit find_unit(const Decode& p, const DecodeLayer& layer, const Attention& s, u32 number) {
+    Unit unit = {};
+    if (number >= s.ends[p.rows - 1]) return unit;
+    u32 low = 0, high = p.rows - 1;
+    while (low < high) {
+        const u32 middle = (low + high) / 2;
+        if (number < s.ends[middle]) high = middle;
+        else low = middle + 1;
+    }
+    number -= low ? s.ends[low - 1] : 0;
+    unit.row = low;
+    unit.chunks = row_chunks(p, layer, low, unit.first, unit.first_chunk);
+    unit.head = number % KV_HEADS;
+    unit.chunk = number / KV_HEADS;
+    unit.position = p.position[low];
+    unit.slot = p.slot[low];
+    return unit;
+}
+
 // The chunks of all rows, dealt to `teams` teams of 128 threads; this is team `team`. COUNT_QKV is awaited in any case.
-DEVICE void attend_rows(const Decode& p, const DecodeLayer& layer, u32 team, u32 teams, u32 ready, float* shared, u32* last) {
-    u32 unit = 0;
-    for (u32 row = 0; row < p.rows; ++row) {
-        if (p.slot[row] == DEAD) continue;
-        const u32 position = p.position[row];
-        const u32 first = layer.window && position + 1 > layer.window ? position + 1 - layer.window : 0;
-        const u32 first_chunk = first / CHUNK, chunks = position / CHUNK - first_chunk + 1, units = chunks * KV_HEADS;
-        // The first of this row's units that is this team's.
-        for (u32 i = (team + teams - unit % teams) % teams; i < units; i += teams) {
-            attend_chunk(p, layer, row, i % KV_HEADS, first_chunk + i / KV_HEADS, first_chunk, chunks, ready, shared, last);
+DEVICE void attend_rows(const Decode& p, const DecodeLayer& layer, u32 team, u32 teams, u32 ready, Attention& s) {
+    const u32 tid = threadIdx.x & 127;
+    count_units(p, layer, s);
+    for (u32 base = team;; base += UNITS * teams) {
+        if (tid < UNITS) s.units[tid] = find_unit(p, layer, s, base + tid * teams);
+        join<2, 128>();
+        u32 count = 0;
+        for (; count < UNITS && s.units[count].chunks; ++count) {
+            attend_chunk(p, layer, s.units[count], ready, s.shared);
             ready = 0;
         }
-        unit += units;
-    }
-    if (ready) {
-        if ((threadIdx.x & 127) == 0) await(p.counters + COUNT_QKV, ready);
+        // The last to finish a (row, head) adds its chunks up.
+        if (tid < count) {
+            const Unit& unit = s.units[tid];
+            u32 last = 0;
+            if (unit.chunks > 1) {
+                u32* counter = p.counters + COUNT_HEADS + unit.row * KV_HEADS + unit.head;
+                u32 before;
+                asm volatile("fence.acq_rel.gpu;\natom.relaxed.gpu.global.add.u32 %0, [%1], 1;\nfence.acq_rel.gpu;"
+                             : "=r"(before) : "l"(counter) : "memory");
+                last = before + 1 == unit.chunks;
+                if (last) *counter = 0;
+            }
+            s.last[tid] = last;
+        }
+        join<2, 128>();
+        for (u32 i = 0; i < count; ++i)
+            if (s.last[i]) {
+                const Unit& unit = s.units[i];
+                float sums[4], total[4];
+                merge(unit.chunks, p.partial + (u64)(unit.row * KV_HEADS + unit.head) * p.chunks * (4 * (D + 2)), s.shared, sums, total);
+#pragma unroll
+                for (int h = 0; h < 4; ++h)
+                    p.mixed[(u64)unit.row * QW + (unit.head * 4 + h) * D + tid] = to_bf16(over(sums[h], total[h]));
+                join<2, 128>();
+            }
+        if (count < UNITS) break;
         join<2, 128>();
     }
+    if (ready) {
+        if (tid == 0) await(p.counters + COUNT_QKV, ready);
+    }
+    join<2, 128>();
 }

@@ -4,36 +4,45 @@
 //                                -> silu(gate) * up -> down, o -> x
 //
 // Sixteen warps of a block multiply: warp 2p + i takes part p of H for every second of the block's tiles of 16 output rows,
-// beginning with the i-th; then part 2p + i of I, and with i = 0 part p of Q, for the tile of x that is the block's. One
-// warp fetches weights in the order they are used, a belt of boxes that runs ahead of every wait, from layer to layer, so
-// that memory is not idle while blocks join; few boxes are on their way at a time, or everything else would queue behind
-// them. Four more warps attend. Blocks join through counters that only grow.
+// beginning with the i-th; then part 2p + i of I, and with i = 0 part p of Q, for the tile of x that is the block's. What they
+// have of a tile goes through a slot of shared memory to three warps that finish it. One warp fetches weights in the order
+// they are used, a belt of boxes that runs ahead of every wait, from layer to layer, so that memory is not idle while blocks
+// join; few boxes are on their way at a time, or everything else would queue behind them. Four warps attend. Blocks join
+// through counters that only grow.
 #include "attention.cuh"
 
 #define MULTIPLIERS 512
 #define BOX (8 * PIECE)
-// Tiles of a warp in q|k|v|gate|up that are summed together; boxes of the belt; boxes on their way.
+#define SLOTS 12  // of sums of a tile
+// Boxes of the belt; how many of them may be on their way.
 #if __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || (__CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200)
-#define MOST_TILES 6
 #define BOXES (__CUDA_ARCH__ == 800 ? 4 : 8)
 #else
-#define MOST_TILES 4  // 99 KB of shared memory
-#define BOXES 2
+#define BOXES 2  // 99 KB of shared memory
 #endif
 #ifndef FLYING
-#define FLYING 3
+#define FLYING (2)
 #endif
 #define H_LINE (256 + 8)  // bf16: a row of a part of the normed x, so that 16-byte loads meet different banks
 
 struct Shared {
     u8 belt[BOXES][BOX];
-    float sums[16][MOST_TILES][16][8];  // warp, tile, row, column; before that, two warps' part of the normed x
-    float attention[ATTEND_SHARED];
+    union {
+        float sums[SLOTS][8][16][8];  // slot, part, row, column
+        u16 normed[8][8][H_LINE];     // part of the columns, row; before the tiles
+        struct {
+            float down[16][16][8];    // part, row, column; after the tiles
+            float o[8][16][8];
+            u16 mixed[8][8][256];     // part, row, columns in turns of 8 that depend on the row
+        };
+    };
+    Attention attention;
     float2 turns[8][D / 2];             // of each row's position
     u64 block[8];                       // of the cache, where each row's position lies; 0 = DEAD
     u32 place[8];                       // in it, in values
+    float2 stats[8];                    // of each row of x: mean, 1 / deviation
     u64 full[BOXES], empty[BOXES];
-    u32 last;
+    u64 summed[SLOTS], taken[SLOTS], staged;
 };
 
 extern "C" __global__ void decode_shared_bytes(u32* out) { *out = sizeof(Shared); }
@@ -120,58 +129,64 @@ DEVICE void join_pair() {
     asm volatile("bar.sync %0, 64;" ::"r"(4 + (threadIdx.x >> 6)) : "memory");
 }
 
-// The norm of every row, in bf16, in this pair's part of the columns: this warp takes every second row.
-DEVICE void normed(const Decode& p, u16* share, const float (&gain)[8]) {
-    const u32 lane = threadIdx.x & 31, part = threadIdx.x >> 6;
-#pragma unroll 1
-    for (u32 r = threadIdx.x >> 5 & 1; r < p.rows; r += 2) {
-        const float* stats = p.stats + (u64)r * (H / 8) + lane * 8;
-        const float* x = p.x + (u64)r * H + part * 256 + lane * 8;
-        const uint4 a = fresh_16(stats), b = fresh_16(stats + 4), u = fresh_16(x), w = fresh_16(x + 4);
+// The norm of every row, in bf16, in this pair's part of the columns: this warp takes every second row. Mean and deviation of
+// row r are found by warp r alone: what all blocks ask for at the same time should be asked for once by each.
+DEVICE void normed(const Decode& p, Shared& s, const float (&gain)[8]) {
+    const u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5, part = warp >> 1;
+    const float* x = p.x + part * 256 + lane * 8;
+    uint4 of[4][2];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const u32 r = (warp & 1) + 2 * i;
+        if (r < p.rows) {
+            of[i][0] = fresh_16(x + (u64)r * H);
+            of[i][1] = fresh_16(x + (u64)r * H + 4);
+        }
+    }
+    if (warp < p.rows) {
+        const float* stats = p.stats + (u64)warp * (H / 8) + lane * 8;
+        const uint4 a = fresh_16(stats), b = fresh_16(stats + 4);
         float mean, by;
         row_stats(a, b, p.eps, mean, by);
-        const float v[8] = {__uint_as_float(u.x), __uint_as_float(u.y), __uint_as_float(u.z), __uint_as_float(u.w),
-                            __uint_as_float(w.x), __uint_as_float(w.y), __uint_as_float(w.z), __uint_as_float(w.w)};
-        u32 h[4];
+        if (lane == 0) s.stats[warp] = make_float2(mean, by);
+    }
+    join<1, MULTIPLIERS>();
 #pragma unroll
-        for (int j = 0; j < 4; ++j)
-            h[j] = to_bf16x2(mul(mul(add(v[2 * j], -mean), by), gain[2 * j]), mul(mul(add(v[2 * j + 1], -mean), by), gain[2 * j + 1]));
-        *(uint4*)(share + r * H_LINE + lane * 8) = make_uint4(h[0], h[1], h[2], h[3]);
+    for (int i = 0; i < 4; ++i) {
+        const u32 r = (warp & 1) + 2 * i;
+        if (r < p.rows) {
+            const float mean = s.stats[r].x, by = s.stats[r].y;
+            const uint4 &u = of[i][0], &w = of[i][1];
+            const float v[8] = {__uint_as_float(u.x), __uint_as_float(u.y), __uint_as_float(u.z), __uint_as_float(u.w),
+                                __uint_as_float(w.x), __uint_as_float(w.y), __uint_as_float(w.z), __uint_as_float(w.w)};
+            u32 h[4];
+#pragma unroll
+            for (int j = 0; j < 4; ++j)
+                h[j] = to_bf16x2(mul(mul(add(v[2 * j], -mean), by), gain[2 * j]),
+                                 mul(mul(add(v[2 * j + 1], -mean), by), gain[2 * j + 1]));
+            *(uint4*)&s.normed[part][r][lane * 8] = make_uint4(h[0], h[1], h[2], h[3]);
+        }
     }
 }
 
-// Sixteen k of a column that other blocks have written, or of none.
+// Eight k of a column that other blocks have written, or zeros.
 DEVICE uint4 share_16(const u16* at, bool there) { return there ? fresh_16(at) : make_uint4(0, 0, 0, 0); }
 
-DEVICE void load_share(const u16* at, bool there, uint4 (&b)[1][8]) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) b[0][i] = share_16(at + (i >> 1) * 64 + (i & 1) * 8, there);
-}
-
-DEVICE void store_sums(Shared& s, u32 tile, const float (&d)[1][4]) {
-    const u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
-    *(float2*)&s.sums[warp][tile][g][2 * t] = make_float2(d[0][0], d[0][1]);
-    *(float2*)&s.sums[warp][tile][g + 8][2 * t] = make_float2(d[0][2], d[0][3]);
-}
-
-#define WARP_SUMS (MOST_TILES * 128u)
-
-// Of the n-th tile together: the sum over the parts of H.
-DEVICE float sum_h(const Shared& s, u32 n, u32 row, u32 column) {
-    return sum_parts<8>(&s.sums[n & 1][n >> 1][row][column], 2 * WARP_SUMS);
+DEVICE void store_sums(float (&to)[16][8], const float (&d)[1][4]) {
+    const u32 lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    *(float2*)&to[g][2 * t] = make_float2(d[0][0], d[0][1]);
+    *(float2*)&to[g + 8][2 * t] = make_float2(d[0][2], d[0][3]);
 }
 
 // q, k or v: pairs of output rows turn together; q to its buffer, k and v to the cache.
-DEVICE void finish_qkv(const Decode& p, const DecodeLayer& layer, const Shared& s, u32 n, u32 tile, u32 pair, u32 r) {
+DEVICE void finish_qkv(const Decode& p, const DecodeLayer& layer, const Shared& s, const float (&sums)[8][16][8], u32 tile,
+                       u32 pair, u32 r) {
     const u32 row = tile * 16 + pair * 2;
     if (s.block[r] == 0) return;
     const float alpha = row < QW ? layer.alpha_q : row < QW + KVW ? layer.alpha_k : layer.alpha_v;
-    float a = mul(sum_h(s, n, pair * 2, r), alpha), b = mul(sum_h(s, n, pair * 2 + 1, r), alpha);
+    float a = mul(sum_parts<8>(&sums[0][pair * 2][r], 128), alpha), b = mul(sum_parts<8>(&sums[0][pair * 2 + 1][r], 128), alpha);
     if (layer.rotates && row < QW + KVW) {
-        const float2 turn = s.turns[r][row % D / 2];
-        const float u = add(mul(a, turn.x), -mul(b, turn.y)), w = add(mul(b, turn.x), mul(a, turn.y));
-        a = u;
-        b = w;
+        turned(a, b, s.turns[r][row % D / 2]);
     }
     if (row < QW) {
         *(float2*)(p.q + (u64)r * QW + row) = make_float2(a, b);
@@ -182,77 +197,91 @@ DEVICE void finish_qkv(const Decode& p, const DecodeLayer& layer, const Shared& 
     }
 }
 
+// The warps that finish tiles; the last of them also stages what attention made for the multiplication by o.
+#define FINISHERS 3
+
+DEVICE void finish(const Decode& p, Shared& s) {
+    const Belt belt(p);
+    const u32 lane = threadIdx.x & 31, rows = p.rows, own = (threadIdx.x >> 5) & 3;
+    u32 base = 0;  // number of the layer's first tile
+    for (u32 l = 0; l < p.count; ++l, base += belt.tiles) {
+        const DecodeLayer& layer = p.layers[l];
+        for (u32 i = own; i < belt.tiles; i += FINISHERS) {
+            const u32 slot = (base + i) % SLOTS, tile = blockIdx.x + i * gridDim.x;
+            barrier_wait(shared_address(&s.summed[slot]), (base + i) / SLOTS & 1);
+            const float (&sums)[8][16][8] = s.sums[slot];
+            if (tile < QKV_TILES) {
+                for (u32 j = lane; j < 8 * rows; j += 32) finish_qkv(p, layer, s, sums, tile, j & 7, j >> 3);
+                __syncwarp();
+                if (lane == 0) arrive(p.counters + COUNT_QKV);
+            } else {
+                for (u32 j = lane; j < 8 * rows; j += 32) {
+                    const u32 row = j & 7, r = j >> 3;
+                    const float gate = mul(sum_parts<8>(&sums[0][row][r], 128), layer.alpha_gate);
+                    const float up = mul(sum_parts<8>(&sums[0][row + 8][r], 128), layer.alpha_up);
+                    p.gated[(u64)r * p.inner + (tile - QKV_TILES) * 8 + row] = to_bf16(mul(silu(gate), up));
+                }
+                __syncwarp();
+            }
+            if (lane == 0) barrier_arrive(shared_address(&s.taken[slot]));
+        }
+        if (lane == 0) arrive(p.counters + COUNT_GATED);
+        if (own == FINISHERS - 1 && belt.owned) {
+            if (lane == 0) {
+                await(p.counters + COUNT_GATED, FINISHERS * gridDim.x * (l + 1));
+                await(p.counters + COUNT_MIXED, gridDim.x * (l + 1));
+            }
+            __syncwarp();
+            for (u32 r = 0; r < rows; ++r)
+#pragma unroll
+                for (u32 part = 0; part < 8; ++part)
+                    async_copy_16(shared_address(&s.mixed[part][r][(lane ^ r) * 8]), p.mixed + (u64)r * QW + part * 256 + lane * 8);
+            asm volatile("cp.async.wait_all;" ::: "memory");
+            __syncwarp();
+            if (lane == 0) barrier_arrive(shared_address(&s.staged));
+        }
+    }
+}
+
 DEVICE void multiply(const Decode& p, Shared& s) {
     const u32 tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3, rows = p.rows;
-    const u32 tiles = QKV_TILES + p.inner / 8, pieces = p.inner / 256, owners = gridDim.x < H / 16 ? gridDim.x : H / 16;
+    const u32 pieces = p.inner / 256, finishing = (rows + 1) / 2;
+    const u32 begin = part_begin(pieces, 16, warp), end = part_begin(pieces, 16, warp + 1);
     const Belt belt(p);
-    u32 box = 0;
-    for (u32 i = tid; i < rows * (D / 2); i += MULTIPLIERS)
-        s.turns[i / (D / 2)][i % (D / 2)] = ((const float2*)p.turns)[(u64)p.position[i / (D / 2)] * (D / 2) + i % (D / 2)];
-    if (tid < rows) {
-        const u32 slot = p.slot[tid], position = p.position[tid];
-        s.block[tid] = slot == DEAD ? 0 : p.table[(u64)slot * p.blocks + position / CHUNK % p.blocks];
-        s.place[tid] = position % CHUNK * KVW;
-    }
-
+    u32 box = 0, number = 0;  // of the belt; of the next tile
     for (u32 l = 0; l < p.count; ++l) {
         const DecodeLayer& layer = p.layers[l];
-        u16* share = (u16*)s.sums[warp & ~1u];
         uint4 b[1][8];
         {
             float gain[8];
 #pragma unroll
             for (int j = 0; j < 8; ++j) gain[j] = layer.gain[(tid >> 6) * 256 + lane * 8 + j];
-            if (l && tid == 0) await(p.counters + COUNT_X, owners * l);
+            if (l && tid == 0) await(p.counters + COUNT_X, H / 16 * finishing * l);
             join<1, MULTIPLIERS>();
-            normed(p, share, gain);
+            normed(p, s, gain);
             join_pair();
 #pragma unroll
             for (int i = 0; i < 8; ++i)
-                b[0][i] = g < rows ? *(const uint4*)(share + g * H_LINE + t * 16 + (i >> 1) * 64 + (i & 1) * 8) : make_uint4(0, 0, 0, 0);
-            join_pair();
-        }
-
-        // q|k|v first, then gate and up; the n-th tile together is this warp's if n and the warp are both even or both odd.
-        u32 turn = 0;
-        for (u32 tile = blockIdx.x; tile < tiles;) {
-            const u32 from = tile, limit = tile < QKV_TILES ? QKV_TILES : tiles;
-            u32 n = 0;
-            for (; tile < limit && n < 2 * MOST_TILES - 1; tile += gridDim.x, ++n, ++box) {
-                if (((n + turn) & 1) != (warp & 1)) continue;
-                float d[1][4] = {};
-                multiply_piece<1>(piece_of(s, box, warp >> 1), b, d, [](u32) {});
-                drop_piece(s, box);
-                store_sums(s, (n + turn) >> 1, d);
-            }
+                b[0][i] = g < rows ? *(const uint4*)&s.normed[warp >> 1][g][t * 16 + (i >> 1) * 64 + (i & 1) * 8] : make_uint4(0, 0, 0, 0);
             join<1, MULTIPLIERS>();
-            if (from < QKV_TILES) {
-#pragma unroll 1
-                for (u32 i = tid; i < n * 8 * rows; i += MULTIPLIERS) {
-                    const u32 r = i % rows, pair = i / rows % 8, k = i / rows / 8;
-                    finish_qkv(p, layer, s, k + turn, from + k * gridDim.x, pair, r);
-                }
-                join<1, MULTIPLIERS>();
-                if (tile >= QKV_TILES && tid == 0) arrive(p.counters + COUNT_QKV);
-            } else {
-#pragma unroll 1
-                for (u32 i = tid; i < n * 8 * rows; i += MULTIPLIERS) {
-                    const u32 j = i % 8, k = i / 8 % n, r = i / 8 / n;
-                    const float gate = mul(sum_h(s, k + turn, j, r), layer.alpha_gate);
-                    const float up = mul(sum_h(s, k + turn, j + 8, r), layer.alpha_up);
-                    const u32 column = (from + k * gridDim.x - QKV_TILES) * 8 + j;
-                    p.gated[(u64)r * p.inner + column] = to_bf16(mul(silu(gate), up));
-                }
-                join<1, MULTIPLIERS>();
-            }
-            turn = (turn + n) & 1;
         }
 
-        // down, then o, into x
-        if (tid == 0) {
-            arrive(p.counters + COUNT_GATED);
-            await(p.counters + COUNT_GATED, gridDim.x * (l + 1));
+        // q|k|v first, then gate and up
+        for (u32 i = warp & 1; i < belt.tiles; i += 2) {
+            const u32 slot = (number + i) % SLOTS, use = (number + i) / SLOTS;
+            float d[1][4] = {};
+            multiply_piece<1>(piece_of(s, box + i, warp >> 1), b, d, [](u32) {});
+            drop_piece(s, box + i);
+            if (use) barrier_wait(shared_address(&s.taken[slot]), use + 1 & 1);
+            store_sums(s.sums[slot][warp >> 1], d);
+            __syncwarp();
+            if (lane == 0) barrier_arrive(shared_address(&s.summed[slot]));
         }
+        box += belt.tiles;
+        number += belt.tiles;
+
+        // down and o into x
+        if (tid == 0) await(p.counters + COUNT_GATED, FINISHERS * gridDim.x * (l + 1));
         join<1, MULTIPLIERS>();
         for (u32 tile = blockIdx.x; tile < H / 16; tile += gridDim.x) {
             const u32 row = tid & 15, r = tid >> 4;
@@ -260,9 +289,10 @@ DEVICE void multiply(const Decode& p, Shared& s) {
             if (r < rows) old = fresh(p.x + (u64)r * H + tile * 16 + row);
             {
                 float d[1][4] = {};
-                const u32 begin = part_begin(pieces, 16, warp), end = part_begin(pieces, 16, warp + 1);
                 const u16* gated = p.gated + (u64)g * p.inner + begin * 256 + t * 16;
-                if (begin < end) load_share(gated, g < rows, b);
+                if (begin < end)
+#pragma unroll
+                    for (int i = 0; i < 8; ++i) b[0][i] = share_16(gated + (i >> 1) * 64 + (i & 1) * 8, g < rows);
                 for (u32 piece = begin; piece < end; ++piece) {
                     const bool more = g < rows && piece + 1 < end;
                     gated += 256;
@@ -273,33 +303,35 @@ DEVICE void multiply(const Decode& p, Shared& s) {
                     drop_piece(s, box + piece / 8);
                 }
                 box += belt.down;
-                store_sums(s, 0, d);
+                store_sums(s.down[warp], d);
             }
-            if (tid == 0) await(p.counters + COUNT_MIXED, gridDim.x * (l + 1));
-            join<1, MULTIPLIERS>();
             if ((warp & 1) == 0) {
                 float d[1][4] = {};
-                load_share(p.mixed + (u64)g * QW + (warp >> 1) * 256 + t * 16, g < rows, b);
+                barrier_wait(shared_address(&s.staged), l & 1);
+#pragma unroll
+                for (int i = 0; i < 8; ++i)
+                    b[0][i] = g < rows ? *(const uint4*)&s.mixed[warp >> 1][g][((i >> 1) * 8 + t * 2 + (i & 1) ^ g) * 8] : make_uint4(0, 0, 0, 0);
                 multiply_piece<1>(piece_of(s, box, warp >> 1), b, d, [](u32) {});
                 drop_piece(s, box);
-                store_sums(s, 1, d);
+                store_sums(s.o[warp >> 1], d);
             }
             ++box;
             join<1, MULTIPLIERS>();
-            if (tid < (rows + 1) / 2 * 32) {
+            if (warp < finishing) {
                 float x = 0.0f;
                 if (r < rows) {
-                    const float o = mul(sum_parts<8>(&s.sums[0][1][row][r], 2 * WARP_SUMS), layer.alpha_o);
-                    const float down = mul(sum_parts<16>(&s.sums[0][0][row][r], WARP_SUMS), layer.alpha_down);
+                    const float o = mul(sum_parts<8>(&s.o[0][row][r], 128), layer.alpha_o);
+                    const float down = mul(sum_parts<16>(&s.down[0][row][r], 128), layer.alpha_down);
                     x = add(add(old, o), down);
                     p.x[(u64)r * H + tile * 16 + row] = x;
                 }
                 const float2 stats = stretch_stats(x);
                 if (r < rows && row == 0) *(float2*)(p.stats + (u64)r * (H / 8) + tile * 2) = stats;
+                __syncwarp();
+                if (lane == 0) arrive(p.counters + COUNT_X);
             }
-            join<1, MULTIPLIERS>();
+            if (tile + gridDim.x < H / 16) join<1, MULTIPLIERS>();
         }
-        if (blockIdx.x < owners && tid == 0) arrive(p.counters + COUNT_X);
     }
 }
 
@@ -309,28 +341,43 @@ DEVICE void multiply(const Decode& p, Shared& s) {
 #define REGISTERS(CHANGE, N)
 #endif
 
-// Sixteen warps that multiply, four that attend, four of which one fetches.
+#define RA "112"
+#define RH "48"
+// Sixteen warps that multiply, four that attend, three that finish, one that fetches.
 extern "C" __global__ void __launch_bounds__(MULTIPLIERS + 256, 1) decode_layers(const Decode p) {
     extern __shared__ __align__(128) u8 raw[];
     Shared& s = *(Shared*)raw;
-    if (threadIdx.x < BOXES) {
-        barrier_init(shared_address(&s.full[threadIdx.x]), BULK ? 1 : 32);
-        barrier_init(shared_address(&s.empty[threadIdx.x]), 8);
-        barrier_inits_seen();
+    const u32 tid = threadIdx.x;
+    if (tid < BOXES) {
+        barrier_init(shared_address(&s.full[tid]), BULK ? 1 : 32);
+        barrier_init(shared_address(&s.empty[tid]), 8);
+    }
+    if (tid < SLOTS) {
+        barrier_init(shared_address(&s.summed[tid]), 8);
+        barrier_init(shared_address(&s.taken[tid]), 1);
+    }
+    if (tid == 0) barrier_init(shared_address(&s.staged), 1);
+    barrier_inits_seen();
+    for (u32 i = tid; i < p.rows * (D / 2); i += MULTIPLIERS + 256)
+        s.turns[i / (D / 2)][i % (D / 2)] = ((const float2*)p.turns)[(u64)p.position[i / (D / 2)] * (D / 2) + i % (D / 2)];
+    if (tid < p.rows) {
+        const u32 slot = p.slot[tid], position = p.position[tid];
+        s.block[tid] = slot == DEAD ? 0 : p.table[(u64)slot * p.blocks + position / CHUNK % p.blocks];
+        s.place[tid] = position % CHUNK * KVW;
     }
     __syncthreads();
     // Registers a thread at the start: 80
-    if (threadIdx.x < MULTIPLIERS) {
+    if (tid < MULTIPLIERS) {
         multiply(p, s);
-    } else if (threadIdx.x < MULTIPLIERS + 128) {
-        REGISTERS("inc", "136");
-        const u32 appenders = gridDim.x < QKV_TILES ? gridDim.x : QKV_TILES;
+    } else if (tid < MULTIPLIERS + 128) {
+        REGISTERS("inc", RA);
         for (u32 l = 0; l < p.count; ++l) {
-            attend_rows(p, p.layers[l], blockIdx.x, gridDim.x, appenders * (l + 1), s.attention, &s.last);
-            if (threadIdx.x == MULTIPLIERS) arrive(p.counters + COUNT_MIXED);
+            attend_rows(p, p.layers[l], blockIdx.x, gridDim.x, QKV_TILES * (l + 1), s.attention);
+            if (tid == MULTIPLIERS) arrive(p.counters + COUNT_MIXED);
         }
     } else {
-        REGISTERS("dec", "24");
-        if (threadIdx.x < MULTIPLIERS + 160) fetch(p, s);
+        REGISTERS("dec", RH);
+        if (tid < MULTIPLIERS + 128 + 32 * FINISHERS) finish(p, s);
+        else fetch(p, s);
     }
 }

@@ -40,6 +40,8 @@ struct Decode {
     u16* mixed;                 // [R, Q] bf16
     u16* gated;                 // [R, I] bf16
     float* partial;             // [R, Nkv, chunks, 4 * (D + 2)]: of a chunk, four heads' sums, largest, total
+    u16* h;                     // [R, H] bf16, and the rest of these: for more than 8 rows only
+    float* parts;               // [16 of down, 8 of o][R, H]
     u32* counters;              // see below; zero before the step
     u32 count;                  // layers
     u32 rows;                   // R
@@ -101,4 +103,10 @@ DEVICE float2 stretch_stats(float x) {
 #pragma unroll
     for (int away = 8; away > 0; away >>= 1) squares = add(squares, __shfl_xor_sync(0xffffffffu, squares, away));
     return make_float2(mean, squares);
+}
+
+DEVICE void turned(float& a, float& b, float2 turn) {
+    const float u = add(mul(a, turn.x), -mul(b, turn.y)), w = add(mul(b, turn.x), mul(a, turn.y));
+    a = u;
+    b = w;
 }
