@@ -5,7 +5,7 @@
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use super::{batch, completions, info, man, models, say, voices};
+use super::{batch, completions, doctor, info, kernels, man, models, say, voices};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,6 +31,9 @@ Environment:
                     configuration folder
   HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE
                     as in Python; the cache is the same one
+  CUDA_VISIBLE_DEVICES
+                    the GPUs that may be used
+  RTTS_NVRTC        the folder of NVRTC, NVIDIA's compiler, where it is not found by itself
   NO_COLOR, CLICOLOR_FORCE
                     no colours; colours even where stderr is no terminal
 
@@ -122,6 +125,10 @@ pub enum Command {
     Voices(voices::Voices),
     /// Download, list, check and remove models
     Models(models::Models),
+    /// Say what works on this machine, for a report
+    Doctor(doctor::Doctor),
+    /// Compile the GPU kernels, without a GPU
+    Kernels(kernels::Kernels),
     /// Print a completion script for a shell
     Completions(completions::Completions),
     /// Write the manual pages into a folder

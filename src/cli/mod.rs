@@ -16,12 +16,14 @@ pub mod batch;
 pub mod completions;
 pub mod config;
 pub mod console;
+pub mod doctor;
 #[cfg(test)]
 pub mod fake;
 pub mod info;
 pub mod input;
 pub mod interrupt;
 pub mod joiner;
+pub mod kernels;
 pub mod man;
 pub mod models;
 pub mod open;
@@ -87,6 +89,8 @@ fn dispatch(command: &Command, offline: bool, console: &Console) -> Result<Outco
         Command::Models(models) => models::run(models, offline, console),
         Command::Info(info) => explain(info, offline, console),
         Command::Voices(voices) => voices::run(voices, offline, console),
+        Command::Doctor(doctor) => doctor::run(doctor, console),
+        Command::Kernels(kernels) => kernels::run(kernels, console),
         Command::Completions(completions) => completions::run(completions, console),
         Command::Man(man) => man::run(man, console),
     }

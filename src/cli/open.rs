@@ -12,6 +12,7 @@ use super::settings::{Device, Settings};
 use crate::builtin;
 use crate::checkpoint::{Checkpoint, Layout, Source};
 use crate::compute::cpu::Cpu;
+use crate::compute::cuda::{self, Cuda};
 use crate::error::{Error, Result};
 use crate::hub::{self, Hub};
 use crate::models::{self, Options, Speaker};
@@ -33,10 +34,8 @@ pub struct Opened {
 /// As [`find`], and a device that there is not.
 pub fn open(settings: Settings, offline: bool, console: &Console) -> Result<Opened> {
     // Before gigabytes are downloaded for it.
-    if let Device::Cuda(_) = settings.device {
-        let error = Error::new(format!("`{}`: this version has no CUDA backend yet", settings.device))
-            .hint("use `--device cpu`");
-        return Err(settings.blame("device", error));
+    if let Device::Cuda(number) = settings.device {
+        cuda::Device::look(number).map_err(|error| settings.blame("device", error))?;
     }
     find(settings, offline, console)
 }
@@ -111,12 +110,22 @@ impl Opened {
     /// Whatever is wrong with the weights.
     pub fn load(&self, slots: usize, console: &Console) -> Result<Box<dyn Speaker>> {
         let begun = Instant::now();
-        let cpu = Cpu::new(self.settings.threads)?;
         let options = Options { slots, activations: self.settings.activations.wanted(), ..Options::default() };
-        let speaker = models::load(&self.checkpoint, cpu, &options)?;
-        if self.settings.device == Device::Auto {
-            console.note(format_args!("device: {}", speaker.device()));
-        }
+        let cpu = || models::load(&self.checkpoint, Cpu::new(self.settings.threads)?, &options);
+        let gpu = |gpu| models::load(&self.checkpoint, gpu, &options);
+        let mut note = |text: &str| console.note(text);
+        let speaker = match self.settings.device {
+            Device::Cpu => cpu()?,
+            Device::Cuda(number) => gpu(Cuda::new(number, &mut note)?)?,
+            Device::Auto => {
+                let (speaker, why) = match Cuda::first(&mut note) {
+                    Ok(first) => (gpu(first)?, String::new()),
+                    Err(error) => (cpu()?, format!(" ({error})")),
+                };
+                console.note(format_args!("device: {}{why}", speaker.device()));
+                speaker
+            }
+        };
         console.detail(1, format_args!("loaded in {:.1} s", begun.elapsed().as_secs_f64()));
         Ok(speaker)
     }

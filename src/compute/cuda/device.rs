@@ -6,15 +6,24 @@ use std::sync::Arc;
 use super::driver::{Address, Driver, Handle, OUT_OF_MEMORY};
 use crate::error::{Error, Result};
 
+/// What the driver says of a GPU.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// As the driver calls it.
+    pub name: String,
+    /// Compute capability, major and minor.
+    pub capability: (i32, i32),
+    /// How many streaming multiprocessors it has.
+    pub multiprocessors: u32,
+    /// Its memory is the machine's.
+    pub integrated: bool,
+}
+
 /// A GPU in use. Its context is the process's primary one.
 pub struct Device {
     driver: &'static Driver,
-    ordinal: i32,
-    name: String,
-    capability: (i32, i32),
-    multiprocessors: u32,
-    /// Its memory is the machine's.
-    integrated: bool,
+    handle: i32,
+    facts: Facts,
     context: Handle,
 }
 
@@ -41,17 +50,21 @@ impl Device {
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    /// The GPU with this number.
+    /// The GPU with this number, without using it.
     ///
     /// # Errors
-    /// No driver, no such GPU, one that is too old, or one that cannot be used.
-    pub fn open(ordinal: usize) -> Result<Arc<Self>> {
+    /// No driver, no such GPU, or one that is too old.
+    pub fn look(ordinal: usize) -> Result<Facts> {
+        Self::find(ordinal).map(|(_, facts)| facts)
+    }
+
+    fn find(ordinal: usize) -> Result<(i32, Facts)> {
         let driver = Driver::get()?;
         let count = Self::count()?;
         let index = i32::try_from(ordinal).ok().filter(|_| ordinal < count).ok_or_else(|| {
-            let there = if count == 1 { "is 1 GPU".into() } else { format!("are {count} GPUs") };
+            let there = if count == 1 { "is 1".into() } else { format!("are {count}") };
             Error::new(format!("there is no GPU {ordinal}: there {there}, counted from 0"))
-                .hint("`CUDA_VISIBLE_DEVICES` may hide others")
+                .hint("`CUDA_VISIBLE_DEVICES` may hide others; `--device cpu` works without a GPU")
         })?;
         let mut device = 0;
         // SAFETY: the pointer is to a variable of ours.
@@ -76,11 +89,21 @@ impl Device {
             .hint("take an Ampere GPU or newer, or compute with `--device cpu`"));
         }
         let (multiprocessors, integrated) = (attribute(MULTIPROCESSORS)? as u32, attribute(INTEGRATED)? != 0);
+        Ok((device, Facts { name, capability, multiprocessors, integrated }))
+    }
+
+    /// The GPU with this number, ready to use.
+    ///
+    /// # Errors
+    /// As [`Device::look`], or one that cannot be used.
+    pub fn open(ordinal: usize) -> Result<Arc<Self>> {
+        let driver = Driver::get()?;
+        let (handle, facts) = Self::find(ordinal)?;
         let mut context = std::ptr::null_mut();
         // SAFETY: the pointer is to a variable of ours; the context is released when the device is dropped.
-        let code = unsafe { (driver.cuDevicePrimaryCtxRetain)(&raw mut context, device) };
-        driver.check(code, "be used").map_err(|e| e.at(format!("GPU {ordinal} (`{name}`)")))?;
-        let device = Self { driver, ordinal: device, name, capability, multiprocessors, integrated, context };
+        let code = unsafe { (driver.cuDevicePrimaryCtxRetain)(&raw mut context, handle) };
+        driver.check(code, "be used").map_err(|e| e.at(format!("GPU {ordinal} (`{}`)", facts.name)).hint(HINT))?;
+        let device = Self { driver, handle, facts, context };
         device.enter()?;
         Ok(Arc::new(device))
     }
@@ -90,19 +113,9 @@ impl Device {
         self.driver
     }
 
-    /// As the driver calls it.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Compute capability, major and minor.
-    pub fn capability(&self) -> (i32, i32) {
-        self.capability
-    }
-
-    /// How many streaming multiprocessors it has.
-    pub fn multiprocessors(&self) -> u32 {
-        self.multiprocessors
+    /// What it is.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     /// Makes the context the calling thread's.
@@ -124,7 +137,7 @@ impl Device {
         // SAFETY: both pointers are to variables of ours.
         let code = unsafe { (self.driver.cuMemGetInfo_v2)(&raw mut free, &raw mut total) };
         self.check(code, "say how much memory it has")?;
-        if self.integrated {
+        if self.facts.integrated {
             free = available().unwrap_or(free).min(total);
         }
         Ok((free, total))
@@ -165,6 +178,6 @@ fn available() -> Option<usize> {
 impl Drop for Device {
     fn drop(&mut self) {
         // SAFETY: retained once when the device was opened.
-        unsafe { (self.driver.cuDevicePrimaryCtxRelease_v2)(self.ordinal) };
+        unsafe { (self.driver.cuDevicePrimaryCtxRelease_v2)(self.handle) };
     }
 }

@@ -95,7 +95,9 @@ impl Driver {
     fn open() -> Result<Self> {
         let names: [&str; 2] = if cfg!(windows) { ["nvcuda.dll", "nvcuda"] } else { ["libcuda.so.1", "libcuda.so"] };
         let library = library::open(names.map(Into::into)).map_err(|why| {
-            Error::new(format!("there is no NVIDIA driver: {why}"))
+            // That the file is not there is no news.
+            let why = if why.contains("No such file") { String::new() } else { format!(": {why}") };
+            Error::new(format!("there is no NVIDIA driver{why}"))
                 .hint("install NVIDIA's driver, or compute with `--device cpu`")
         })?;
         let driver = Self::from(library).map_err(|symbol| {

@@ -30,7 +30,7 @@ pub use self::attention::KvCache;
 pub use self::buffer::Buffer;
 pub use self::conv::Carry;
 pub use self::cubins::{compile_all, embedded_count, folder as cache_folder};
-pub use self::device::Device;
+pub use self::device::{Device, Facts};
 pub use self::linear::Linear;
 use self::memory::{Block, Pool};
 use self::modules::Modules;
@@ -57,6 +57,23 @@ pub struct Cuda {
 pub struct Vector {
     block: Block,
     len: usize,
+}
+
+/// The CUDA version that the driver is made for, major and minor.
+///
+/// # Errors
+/// Why there is no driver.
+pub fn driver_version() -> Result<(i32, i32)> {
+    driver::Driver::get().map(|driver| (driver.version() / 1000, driver.version() % 1000 / 10))
+}
+
+/// The version of the compiler that would be used, major and minor.
+///
+/// # Errors
+/// Why there is none.
+pub fn compiler_version() -> Result<(i32, i32)> {
+    let driver = driver::Driver::get().ok().map(driver::Driver::version);
+    nvrtc::Nvrtc::get(driver).map(nvrtc::Nvrtc::version)
 }
 
 /// Something the program must not do; not the user's fault.
@@ -152,8 +169,9 @@ impl Compute for Cuda {
     type Carry = Carry;
 
     fn describe(&self) -> String {
-        let (major, minor) = self.device.capability();
-        format!("{}, sm_{major}{minor}", self.device.name())
+        let facts = self.device.facts();
+        let (major, minor) = facts.capability;
+        format!("{}, sm_{major}{minor}", facts.name)
     }
 
     fn prepare_linear(&self, parts: &[Matrix], bias: Option<&[f32]>, activations: Activations) -> Result<Linear> {

@@ -34,7 +34,7 @@ impl Modules {
     /// Loads all kernels, compiled where necessary. `note` hears when something takes long.
     pub fn load(device: &Arc<Device>, note: &mut dyn FnMut(&str)) -> Result<Self> {
         let driver = device.driver();
-        let cubins = cubins::obtain(&targets(device.capability()), driver.version(), note)?;
+        let cubins = cubins::obtain(&targets(device.facts().capability), driver.version(), note)?;
         device.enter()?;
         let mut loaded = Self { device: device.clone(), modules: Vec::new(), functions: RwLock::default() };
         for (cubin, source) in cubins.iter().zip(SOURCES) {
