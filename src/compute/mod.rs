@@ -14,6 +14,9 @@ use crate::matrix::{Matrix, PlainMatrix};
 pub mod cpu;
 pub mod cuda;
 pub mod random;
+pub mod stack;
+
+use stack::{StackLayer, StackSpec};
 
 /// How linears with NVFP4 weights take their input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,6 +191,8 @@ pub trait Compute: Send + Sync + 'static {
     type KvCache: Send;
     /// The last input rows of a causal convolution, per slot.
     type Carry: Send;
+    /// Prepared decoder layers.
+    type Stack: Send;
 
     /// One line for people: the device and the instruction set or architecture in use.
     fn describe(&self) -> String;
@@ -205,6 +210,8 @@ pub trait Compute: Send + Sync + 'static {
     fn prepare_table(&self, parts: &[PlainMatrix]) -> Result<Self::Table>;
     /// A parameter vector: norm gains, biases, scales, depthwise taps.
     fn prepare_vector(&self, values: &[f32]) -> Result<Self::Vector>;
+    /// Decoder layers; `activations` as in [`Compute::prepare_linear`].
+    fn prepare_stack(&self, spec: &StackSpec, layers: &[StackLayer], activations: Activations) -> Result<Self::Stack>;
     /// An empty buffer; operations shape it.
     fn buffer(&self) -> Self::Buffer;
     /// An empty cache.
@@ -259,6 +266,14 @@ pub trait Compute: Send + Sync + 'static {
         k: View<'_, Self::Buffer>,
         v: View<'_, Self::Buffer>,
         out: &mut Self::Buffer,
+    ) -> Result<()>;
+    /// All layers of a [`stack`] on x `[R, H]`, in place, with the cache of as many layers.
+    fn run_stack(
+        &self,
+        stack: &mut Self::Stack,
+        cache: &mut Self::KvCache,
+        x: &mut Self::Buffer,
+        rows: &Rows,
     ) -> Result<()>;
     /// `out = silu(gate) * up`. `[R, cols]`
     fn silu_mul(&self, gate: View<'_, Self::Buffer>, up: View<'_, Self::Buffer>, out: &mut Self::Buffer) -> Result<()>;

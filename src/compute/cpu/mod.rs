@@ -30,6 +30,7 @@ pub use linear::Linear;
 
 use self::linear::{Inputs, fault};
 use self::pool::Pool;
+use super::stack::{Stack, StackLayer, StackSpec};
 use super::{Activations, Choice, Compute, Draw, Guidance, KvSpec, ReadRate, Rope, Rows, View};
 use crate::error::{Error, Result};
 use crate::matrix::{Matrix, PlainMatrix};
@@ -65,6 +66,7 @@ impl Compute for Cpu {
     type Vector = Vec<f32>;
     type KvCache = KvCache;
     type Carry = Carry;
+    type Stack = Stack<Self>;
 
     fn describe(&self) -> String {
         let threads = self.pool.threads();
@@ -85,6 +87,10 @@ impl Compute for Cpu {
 
     fn prepare_vector(&self, values: &[f32]) -> Result<Vec<f32>> {
         Ok(values.to_vec())
+    }
+
+    fn prepare_stack(&self, spec: &StackSpec, layers: &[StackLayer], activations: Activations) -> Result<Stack<Self>> {
+        Stack::new(self, spec, layers, activations)
     }
 
     fn buffer(&self) -> Buffer {
@@ -169,6 +175,10 @@ impl Compute for Cpu {
         out: &mut Buffer,
     ) -> Result<()> {
         within::attend_within(self.isa, &self.pool, group, kv_heads, &q, &k, &v, out)
+    }
+
+    fn run_stack(&self, stack: &mut Stack<Self>, cache: &mut KvCache, x: &mut Buffer, rows: &Rows) -> Result<()> {
+        stack.run(self, cache, x, rows)
     }
 
     fn silu_mul(&self, gate: View<'_, Buffer>, up: View<'_, Buffer>, out: &mut Buffer) -> Result<()> {

@@ -36,6 +36,7 @@ use self::memory::{Block, Pool};
 use self::modules::Modules;
 pub use self::rows::Table;
 use self::stream::{Argument, Grid, Stream};
+use super::stack::{Stack, StackLayer, StackSpec};
 use super::{Activations, Choice, Compute, Draw, Guidance, KvSpec, Rope, Rows, View};
 use crate::error::{Error, Result};
 use crate::matrix::{Matrix, PlainMatrix};
@@ -167,6 +168,7 @@ impl Compute for Cuda {
     type Vector = Vector;
     type KvCache = KvCache;
     type Carry = Carry;
+    type Stack = Stack<Self>;
 
     fn describe(&self) -> String {
         let facts = self.device.facts();
@@ -184,6 +186,10 @@ impl Compute for Cuda {
 
     fn prepare_vector(&self, values: &[f32]) -> Result<Vector> {
         Ok(Vector { block: self.send(values)?, len: values.len() })
+    }
+
+    fn prepare_stack(&self, spec: &StackSpec, layers: &[StackLayer], activations: Activations) -> Result<Stack<Self>> {
+        Stack::new(self, spec, layers, activations)
     }
 
     fn buffer(&self) -> Buffer {
@@ -250,6 +256,10 @@ impl Compute for Cuda {
         out: &mut Buffer,
     ) -> Result<()> {
         self.attend_within_(group, kv_heads, &q, &k, &v, out)
+    }
+
+    fn run_stack(&self, stack: &mut Stack<Self>, cache: &mut KvCache, x: &mut Buffer, rows: &Rows) -> Result<()> {
+        stack.run(self, cache, x, rows)
     }
 
     fn silu_mul(&self, gate: View<'_, Buffer>, up: View<'_, Buffer>, out: &mut Buffer) -> Result<()> {

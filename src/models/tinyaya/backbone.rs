@@ -11,8 +11,9 @@
 //! Sliding layers rotate q and k (interleaved pairs) and see a window; full layers use no position at all.
 
 use super::config::{AudioIds, Config};
-use super::weights::{Layer as LayerWeights, Weights};
-use crate::compute::{Activations, Compute, KvSpec, Rope, Rows, View};
+use super::weights::Weights;
+use crate::compute::stack::StackSpec;
+use crate::compute::{Activations, Compute, KvSpec, Rows, View};
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
 
@@ -23,21 +24,12 @@ const STOP_NORM_EPS: f32 = 1e-5;
 pub struct Backbone<C: Compute> {
     config: Config,
     embedding: C::Table,
-    layers: Vec<Layer<C>>,
+    layers: C::Stack,
     norm: C::Vector,
     head: C::Linear,
     stop: StopHead<C>,
     cache: C::KvCache,
     work: Work<C>,
-}
-
-struct Layer<C: Compute> {
-    norm: C::Vector,
-    /// q|k|v|gate|up stacked: `[(Nh + 2 Nkv) * D + 2 I, H]`
-    input: C::Linear,
-    o: C::Linear,
-    down: C::Linear,
-    rotates: bool,
 }
 
 struct StopHead<C: Compute> {
@@ -50,14 +42,11 @@ struct StopHead<C: Compute> {
 
 /// Buffers that live from step to step, so that a step allocates nothing.
 struct Work<C: Compute> {
-    x: C::Buffer,         // [R, H] residual stream
-    h: C::Buffer,         // [R, H] normed
-    projected: C::Buffer, // [R, (Nh + 2 Nkv) * D + 2 I]
-    mixed: C::Buffer,     // [R, Nh * D]
-    gated: C::Buffer,     // [R, I]
-    delta: C::Buffer,     // [R, H]
-    last: C::Buffer,      // [B, H] residual of the rows that predict
-    hidden: C::Buffer,    // [B, H] f, the last norm's output
+    x: C::Buffer,      // [R, H] residual stream
+    h: C::Buffer,      // [R, H] normed
+    delta: C::Buffer,  // [B, S]
+    last: C::Buffer,   // [B, H] residual of the rows that predict
+    hidden: C::Buffer, // [B, H] f, the last norm's output
 }
 
 /// What the heads say about the rows that predict.
@@ -81,12 +70,19 @@ impl<C: Compute> Backbone<C> {
         slots: usize,
         activations: Activations,
     ) -> Result<Self> {
-        let layers = weights
-            .layers
-            .iter()
-            .zip(&config.windows)
-            .map(|(w, window)| Layer::new(compute, w, window.is_some(), activations))
-            .collect::<Result<Vec<_>>>()?;
+        let stack = StackSpec {
+            hidden: config.hidden,
+            heads: config.heads,
+            kv_heads: config.kv_heads,
+            head_dim: config.head_dim,
+            inner: config.inner,
+            eps: config.eps,
+            rope: config.rope.clone(),
+            // Full layers use no position at all.
+            rotates: config.windows.iter().map(Option::is_some).collect(),
+            windows: config.windows.clone(),
+            max_positions: config.max_positions,
+        };
         let head = weights
             .audio_head(ids)
             .ok_or_else(|| Error::new("the embedding does not hold the audio rows that config.json names"))?;
@@ -100,7 +96,7 @@ impl<C: Compute> Backbone<C> {
         };
         Ok(Self {
             embedding: compute.prepare_table(std::slice::from_ref(&weights.embedding))?,
-            layers,
+            layers: compute.prepare_stack(&stack, &weights.layers, activations)?,
             norm: compute.prepare_vector(&weights.norm)?,
             head: compute.prepare_linear(&head, None, Activations::Full)?,
             stop: StopHead {
@@ -114,9 +110,6 @@ impl<C: Compute> Backbone<C> {
             work: Work {
                 x: compute.buffer(),
                 h: compute.buffer(),
-                projected: compute.buffer(),
-                mixed: compute.buffer(),
-                gated: compute.buffer(),
                 delta: compute.buffer(),
                 last: compute.buffer(),
                 hidden: compute.buffer(),
@@ -139,9 +132,7 @@ impl<C: Compute> Backbone<C> {
     /// What the device can refuse.
     pub fn forward(&mut self, compute: &C, ids: &[u32], rows: &Rows) -> Result<Heads<C>> {
         compute.embed(&self.embedding, ids, 1, &mut self.work.x)?;
-        for index in 0..self.layers.len() {
-            self.layer(compute, index, rows)?;
-        }
+        compute.run_stack(&mut self.layers, &mut self.cache, &mut self.work.x, rows)?;
         self.heads(compute, rows)
     }
 
@@ -149,28 +140,6 @@ impl<C: Compute> Backbone<C> {
     #[cfg(test)]
     pub fn hidden(&self) -> &C::Buffer {
         &self.work.hidden
-    }
-
-    fn layer(&mut self, compute: &C, index: usize, rows: &Rows) -> Result<()> {
-        let Work { x, h, projected, mixed, gated, delta, .. } = &mut self.work;
-        let layer = &self.layers[index];
-        let (heads, kv_heads, inner) = (self.config.heads, self.config.kv_heads, self.config.inner);
-        let (q, kv) = (heads * self.config.head_dim, kv_heads * self.config.head_dim);
-        let rope: &Rope = &self.config.rope;
-
-        compute.layer_norm(x, &layer.norm, None, self.config.eps, h)?;
-        compute.linear(&layer.input, View { buffer: h, at: 0, width: self.config.hidden }, projected)?;
-        if layer.rotates {
-            compute.rope(projected, 0, heads, rope, rows)?;
-            compute.rope(projected, q, kv_heads, rope, rows)?;
-        }
-        let view = |at, width| View { buffer: &*projected, at, width };
-        compute.attend(&mut self.cache, index, view(0, q), view(q, kv), view(q + kv, kv), rows, mixed)?;
-        compute.silu_mul(view(q + 2 * kv, inner), view(q + 2 * kv + inner, inner), gated)?;
-        compute.linear(&layer.o, View { buffer: mixed, at: 0, width: q }, delta)?;
-        compute.add(x, delta, None)?;
-        compute.linear(&layer.down, View { buffer: gated, at: 0, width: inner }, delta)?;
-        compute.add(x, delta, None)
     }
 
     fn heads(&mut self, compute: &C, rows: &Rows) -> Result<Heads<C>> {
@@ -200,19 +169,6 @@ impl<C: Compute> Backbone<C> {
         let mut stop = compute.buffer();
         compute.linear(&self.stop.outer, View { buffer: delta, at: 0, width: self.stop.width }, &mut stop)?;
         Ok(Heads { logits, stop: compute.read(&stop)? })
-    }
-}
-
-impl<C: Compute> Layer<C> {
-    fn new(compute: &C, w: &LayerWeights, rotates: bool, activations: Activations) -> Result<Self> {
-        let input = [w.q.clone(), w.k.clone(), w.v.clone(), w.gate.clone(), w.up.clone()];
-        Ok(Self {
-            norm: compute.prepare_vector(&w.norm)?,
-            input: compute.prepare_linear(&input, None, activations)?,
-            o: compute.prepare_linear(std::slice::from_ref(&w.o), None, activations)?,
-            down: compute.prepare_linear(std::slice::from_ref(&w.down), None, activations)?,
-            rotates,
-        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::config::{AudioIds, Config};
 use crate::checkpoint::Contract;
+use crate::compute::stack::StackLayer;
 use crate::matrix::{Matrix, PlainMatrix};
 
 /// The backbone, the audio head and the stop head as the checkpoint holds them.
@@ -9,31 +10,11 @@ pub struct Weights {
     /// Token embedding, also the output head. `[V, H]`
     pub embedding: PlainMatrix,
     /// In order.
-    pub layers: Vec<Layer>,
+    pub layers: Vec<StackLayer>,
     /// Gain of the last norm. `[H]`
     pub norm: Vec<f32>,
     /// Ends the utterance.
     pub stop: StopHead,
-}
-
-/// One parallel block: a single norm feeds attention and MLP.
-pub struct Layer {
-    /// `[H]`
-    pub norm: Vec<f32>,
-    /// `[Nh*D, H]`
-    pub q: Matrix,
-    /// `[Nkv*D, H]`
-    pub k: Matrix,
-    /// `[Nkv*D, H]`
-    pub v: Matrix,
-    /// `[H, Nh*D]`
-    pub o: Matrix,
-    /// `[I, H]`
-    pub gate: Matrix,
-    /// `[I, H]`
-    pub up: Matrix,
-    /// `[H, I]`
-    pub down: Matrix,
 }
 
 /// `W3 gelu(W1 LN(f) + b1) + b3`
@@ -64,7 +45,7 @@ impl Weights {
         let layers = (0..config.windows.len())
             .map(|i| {
                 let p = format!("model.layers.{i}");
-                Layer {
+                StackLayer {
                     norm: c.values(&format!("{p}.input_layernorm.weight"), &[h]),
                     q: c.matrix(&format!("{p}.self_attn.q_proj"), q, h),
                     k: c.matrix(&format!("{p}.self_attn.k_proj"), kv, h),
