@@ -112,7 +112,7 @@ fn a_setting_that_turns_out_wrong_names_its_place() {
     refused(&with(&[("RTTS_MODEL", "./none")], &["info"]), 1, &["the variable `RTTS_MODEL`: ", "./none"]);
     let say = ["say", "hi", "-o", "x.wav", "-m", model.to_str().unwrap()];
     refused(&with(&[("RTTS_VOICE", "Iraa")], &say), 2, &["the variable `RTTS_VOICE`: ", "did you mean `Ira`"]);
-    refused(&with(&[("RTTS_DEVICE", "cuda:3")], &say), 1, &["the variable `RTTS_DEVICE`: ", "cuda:3"]);
+    refused(&with(&[("RTTS_DEVICE", "cuda:99")], &say), 1, &["the variable `RTTS_DEVICE`: ", "--device cpu"]);
     refused(&with(&[("RTTS_RATE", "7")], &say), 2, &["`RTTS_RATE`", "8000"]);
     let config = bench.write("config.toml", "voice = \"Iraa\"\nmodel = \"my\"\n[aliases]\nmy = \"./none\"\n");
     let config = ("RTTS_CONFIG", config.to_str().unwrap());
