@@ -7,6 +7,7 @@ use crate::compute::{Activations, Compute, ReadRate};
 use crate::error::{Error, Result};
 
 pub mod tinyaya;
+pub mod voxcpm2;
 
 /// How a model is loaded.
 #[derive(Clone, Copy, Debug)]
