@@ -7,6 +7,7 @@
 mod config;
 mod contract;
 mod detect;
+mod groups;
 pub(crate) mod names;
 mod pointer;
 mod pth;
@@ -23,6 +24,7 @@ use crate::error::{Error, Result};
 pub use config::Config;
 pub use contract::Contract;
 pub use detect::{Layout, Packing, architecture};
+pub use groups::Group;
 pub use quantisation::Claim;
 pub use safetensors::Tensor;
 pub use source::Source;

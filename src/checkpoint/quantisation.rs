@@ -10,7 +10,8 @@
 use serde_json::Value;
 
 use super::config::Config;
-use super::detect::Packing;
+use super::detect::{Packing, float};
+use super::groups::{self, Group};
 use super::names;
 use super::shards::Tensors;
 use super::source::Source;
@@ -31,8 +32,10 @@ pub struct Claim {
     pub group_size: Option<usize>,
     /// Bits of a weight.
     pub bits: Option<usize>,
-    /// Modules that stay plain: names and globs.
+    /// Modules that stay plain: names, globs and patterns.
     pub excluded: Vec<String>,
+    /// compressed-tensors' groups of modules.
+    pub groups: Vec<Group>,
     /// The cache's quantisation, which rtts does not use.
     pub cache: Option<String>,
     /// modelopt's variant with another global scale; nothing changes for a reader.
@@ -68,6 +71,7 @@ fn claim(place: String, outer: &Config, inner: &Config) -> Result<Claim> {
         Some(producer) => text(producer, "version")?,
         None => text(inner, "version")?,
     };
+    let groups = groups::read(inner)?;
     let weights = weights(inner)?;
     let weights = weights.as_ref();
     let count = |key| weights.map_or(Ok(None), |weights| weights.opt_usize(key));
@@ -95,6 +99,7 @@ fn claim(place: String, outer: &Config, inner: &Config) -> Result<Claim> {
         group_size: inner.opt_usize("group_size")?.or(count("group_size")?),
         bits: count("num_bits")?,
         excluded,
+        groups,
         cache,
     })
 }
@@ -127,6 +132,11 @@ pub fn check(claims: &[Claim], packing: Packing, tensors: &Tensors) -> Result<Ve
         if claim.four_over_six {
             notes.push("scaled with `four_over_six`; nothing changes for a reader".to_owned());
         }
+        if packing == Packing::CompressedNvfp4 && !claim.groups.is_empty() {
+            let (packed, plain) = modules(tensors);
+            notes.extend(groups::check(&claim.place, &claim.groups, &claim.excluded, &packed, &plain)?);
+            continue;
+        }
         let packed: Vec<&str> = tensors
             .keys()
             .filter_map(|name| name.strip_suffix(".weight_scale"))
@@ -143,6 +153,15 @@ pub fn check(claims: &[Claim], packing: Packing, tensors: &Tensors) -> Result<Ve
     notes.sort();
     notes.dedup();
     Ok(notes)
+}
+
+/// The modules that are packed, and those that are plain matrices, in the model's own folder.
+fn modules(tensors: &Tensors) -> (Vec<&str>, Vec<&str>) {
+    let own = || tensors.iter().filter(|(name, _)| !name.contains('/'));
+    let packed = own().filter_map(|(name, _)| name.strip_suffix(".weight_packed")).collect();
+    let matrix = |(_, tensor): &(&String, &super::Tensor)| tensor.shape.len() == 2 && float(tensor.dtype).is_some();
+    let plain = own().filter(matrix).filter_map(|(name, _)| name.strip_suffix(".weight")).collect();
+    (packed, plain)
 }
 
 fn contradiction(claim: &Claim, packing: Packing) -> Result<()> {
@@ -167,6 +186,10 @@ fn contradiction(claim: &Claim, packing: Packing) -> Result<()> {
         && !format.eq_ignore_ascii_case("mixed-precision")
     {
         return refuse(format!("the format is `{format}`"), "NVFP4");
+    }
+    // Groups are judged one by one, against the modules they are for.
+    if packing == Packing::CompressedNvfp4 && !claim.groups.is_empty() {
+        return Ok(());
     }
     if let Some(size) = claim.group_size
         && size != 16
