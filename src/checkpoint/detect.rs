@@ -89,8 +89,8 @@ pub fn layout(origin: &str, config: &Config, tensors: &Tensors) -> Result<Layout
         count => format!("its {count} tensors are {}", names::list(tensors.keys().map(String::as_str))),
     };
     Err(Error::new(format!("`{origin}` is no model rtts knows: its `config.json` says {called}, and {held}")).hint(
-        "rtts speaks with the TinyAya layout (rumik-oss-1: `model.layers.*` and `stop_predictor.*`) and recognises \
-         VoxCPM2 (`base_lm.*`, `feat_decoder.*`)",
+        "rtts speaks with two layouts: TinyAya (rumik-oss-1: `model.layers.*` and `stop_predictor.*`) and VoxCPM2 \
+         (`base_lm.*`, `feat_decoder.*`)",
     ))
 }
 

@@ -33,11 +33,7 @@ impl Default for Options {
 pub fn load<C: Compute>(checkpoint: &Checkpoint, compute: C, options: &Options) -> Result<Box<dyn Speaker>> {
     match checkpoint.layout() {
         Layout::TinyAya => Ok(Box::new(tinyaya::TinyAya::load(checkpoint, compute, options)?)),
-        Layout::VoxCpm2 => Err(Error::new(format!(
-            "`{}` is a VoxCPM2 checkpoint, which this version recognises but does not speak yet",
-            checkpoint.origin()
-        ))
-        .hint("`rtts info` explains what it holds; take a TinyAya checkpoint to speak")),
+        Layout::VoxCpm2 => Ok(Box::new(voxcpm2::VoxCpm2::load(checkpoint, compute, options)?)),
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! prompt ─► LocEnc (audio positions) ─► language models
 //! next:  mu, stop = language;  patch = LocDiT(noise, mu, patch before)
-//! feed:  language models read LocEnc(patch), unless it was the last
+//! feed:  the language models read LocEnc(patch), unless it was the last
 //! ```
 
 use super::config::Config;
@@ -137,17 +137,24 @@ impl<C: Compute> Patches<C> {
         Ok(patches.zip(stops).map(|(patch, stop)| Got { patch: patch.to_vec(), stop }).collect())
     }
 
-    /// Lets these slots read their last patch, each at its position.
+    /// Embeds the last patch of each of these slots, for [`Patches::feed`].
     ///
     /// # Errors
     /// What the device can refuse.
-    pub fn feed(&mut self, compute: &C, places: &[(usize, usize)]) -> Result<()> {
-        let slots: Vec<usize> = places.iter().map(|(slot, _)| *slot).collect();
-        let segments = places.iter().map(|(slot, start)| Segment { slot: *slot, start: *start, len: 1 }).collect();
+    pub fn embed(&mut self, compute: &C, slots: &[usize]) -> Result<()> {
         let Work { cond, f, .. } = &mut self.work;
         compute.gather(&self.before, &rows(slots.iter().copied(), self.patch), cond)?;
-        self.encoder.run(compute, cond, slots.len(), f)?;
-        self.language.step(compute, &slots, &Rows { segments }, f)
+        self.encoder.run(compute, cond, slots.len(), f)
+    }
+
+    /// Lets these slots read what was just embedded of them, each at its position.
+    ///
+    /// # Errors
+    /// What the device can refuse.
+    pub fn feed(&mut self, compute: &C, slots: &[usize], positions: &[usize]) -> Result<()> {
+        let places = slots.iter().zip(positions);
+        let segments = places.map(|(slot, start)| Segment { slot: *slot, start: *start, len: 1 }).collect();
+        self.language.step(compute, slots, &Rows { segments }, &self.work.f)
     }
 
     /// Forgets a slot.

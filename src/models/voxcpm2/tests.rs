@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use safetensors::SafeTensors;
 
+use super::locdit::Solve;
 use super::*;
 use crate::checkpoint::{Checkpoint, Source};
 use crate::compute::cpu::Cpu;
-use crate::compute::{Activations, Compute, Draw};
-use crate::models::{Latents, Prompt as Continued, Utterance};
+use crate::models::Prompt as Continued;
 
 const FIXTURES: [&str; 2] = ["voxcpm2-bf16", "voxcpm2-nvfp4"];
 const CASES: [&str; 6] = ["zero_shot_en", "zero_shot_zh", "control", "reference", "continuation", "combined"];
@@ -67,6 +67,7 @@ impl Reference {
         let first = ids.iter().position(|id| *id == 104).map_or(0, |end| end - 1);
         let latents = |values: &[f32]| Arc::new(Latents { values: values.to_vec(), dim });
         let (reference, continued) = values.split_at(first * per_patch);
+        assert_eq!(self.shape(case, "noise")[0], self.shape(case, "patches")[0]);
         let (style, said, text) = match case {
             "zero_shot_en" => (None, None, "Hello, world! This is a test."),
             "zero_shot_zh" => (None, None, "今天天气很好，你好世界。"),
@@ -80,6 +81,7 @@ impl Reference {
             style: style.map(String::from),
             reference: (!reference.is_empty()).then(|| latents(reference)),
             prompt: said.map(|text| Continued { text: text.into(), latents: latents(continued) }),
+            max_seconds: Some(1.28),
             ..Utterance::default()
         }
     }
@@ -272,7 +274,8 @@ fn steps_match_when_the_recorded_patches_are_fed() {
                 ];
                 assert!(off.iter().all(|off| *off < 5e-5), "{fixture} {case} step {step}: {off:?}");
                 core.patches.teach(&core.compute, 0, patch).unwrap();
-                core.patches.feed(&core.compute, &[(0, prompt.positions() + step)]).unwrap();
+                core.patches.embed(&core.compute, &[0]).unwrap();
+                core.patches.feed(&core.compute, &[0], &[prompt.positions() + step]).unwrap();
             }
         }
     }
@@ -292,7 +295,8 @@ fn free_running_latents_and_stop_logits_match() {
                 let got = core.patches.next(&core.compute, &[Core::want(step)]).unwrap().remove(0);
                 latents.extend(got.patch);
                 stops.extend(got.stop);
-                core.patches.feed(&core.compute, &[(0, prompt.positions() + step)]).unwrap();
+                core.patches.embed(&core.compute, &[0]).unwrap();
+                core.patches.feed(&core.compute, &[0], &[prompt.positions() + step]).unwrap();
             }
             let off = difference(&latents, &reference.f32(case, "patches"));
             assert!(off < 1e-4, "{fixture} {case}: latents off by {off}");
@@ -300,4 +304,173 @@ fn free_running_latents_and_stop_logits_match() {
             assert!(off < 1e-4, "{fixture} {case}: stop logits off by {off}");
         }
     }
+}
+
+/// Every seventh sample is recorded.
+const EVERY: usize = 7;
+
+fn model(name: &str, slots: usize) -> VoxCpm2<Cpu> {
+    VoxCpm2::load(&open(name), Cpu::new(Some(2)).unwrap(), &Options { slots, ..Options::default() }).unwrap()
+}
+
+/// Speaks in one slot, patch by patch.
+fn speak(model: &mut VoxCpm2<Cpu>, slot: usize, utterance: &Utterance) -> (Vec<f32>, Stop) {
+    model.admit(slot, utterance).unwrap();
+    let mut samples = Vec::new();
+    loop {
+        let step = model.step(&[slot]).unwrap().remove(0);
+        samples.extend(step.audio);
+        if let Some(end) = step.end {
+            let said = model.spoken(slot).unwrap();
+            assert_eq!(said.values.len() / said.dim * model.codec.config().hop_out, samples.len());
+            model.retire(slot).unwrap();
+            return (samples, end);
+        }
+    }
+}
+
+#[test]
+fn free_running_speech_is_the_references() {
+    for fixture in FIXTURES {
+        let (mut model, reference) = (model(fixture, 1), Reference::of(fixture));
+        for case in CASES {
+            model.patches.replay(reference.noise(case));
+            let utterance = reference.utterance(case, model.config.latent);
+            let (samples, end) = speak(&mut model, 0, &utterance);
+            let stopped = if case == "zero_shot_en" { (6, Stop::StopHead) } else { (8, Stop::Length) };
+            assert_eq!((samples.len(), end), (stopped.0 * 7680, stopped.1), "{fixture} {case}");
+            let kept: Vec<f32> = samples.into_iter().step_by(EVERY).collect();
+            let off = difference(&kept, &reference.f32(case, "wav"));
+            assert!(off < 1e-4, "{fixture} {case}: samples off by {off}");
+        }
+    }
+}
+
+#[test]
+fn speech_begins_as_if_the_recording_were_decoded_too() {
+    let (mut model, reference) = (model(FIXTURES[0], 2), Reference::of(FIXTURES[0]));
+    for case in ["continuation", "combined", "reference"] {
+        let utterance = reference.utterance(case, model.config.latent);
+        model.admit(0, &utterance).unwrap();
+        let (mut samples, mut end) = (Vec::new(), None);
+        while end.is_none() {
+            let step = model.step(&[0]).unwrap().remove(0);
+            samples.extend(step.audio);
+            end = step.end;
+        }
+        let size = model.config.patch * model.config.latent;
+        let mut latents = match &utterance.prompt {
+            // The fixture's reference is shorter than three patches; its prompt is longer.
+            Some(continued) => continued.latents.values[continued.latents.values.len() - 3 * size..].to_vec(),
+            None => Vec::new(),
+        };
+        let context = latents.len() / model.config.latent * model.codec.config().hop_out;
+        latents.extend(model.spoken(0).unwrap().values);
+        let whole = model.codec.decode(&model.compute, 1, &latents).unwrap();
+        assert!(whole[context..] == samples, "{case}: streaming is not the whole");
+        model.retire(0).unwrap();
+    }
+}
+
+#[test]
+fn recordings_become_the_references_latents() {
+    let (mut model, reference) = (model(FIXTURES[0], 1), Reference::of(FIXTURES[0]));
+    for (file, role, case) in
+        [("prompt.wav", Role::Prompt, "continuation"), ("reference.wav", Role::Reference, "reference")]
+    {
+        let mut reader = hound::WavReader::open(fixture(FIXTURES[0]).join("audio").join(file)).unwrap();
+        assert_eq!(Some(reader.spec().sample_rate), model.listens_at());
+        let samples: Vec<f32> = reader.samples::<i16>().map(|s| f32::from(s.unwrap()) / 32768.0).collect();
+        let latents = model.listen(&samples, role).unwrap();
+        let expected = reference.f32(case, "audio_feat");
+        let scale = expected.iter().fold(0f32, |m, v| m.max(v.abs()));
+        let off = difference(&latents.values, &expected) / scale;
+        assert!(off < 1e-4, "{file} is off by {off}");
+    }
+    assert_eq!(model.ear(), self::model(FIXTURES[1], 1).ear(), "both fixtures have one codec");
+}
+
+#[test]
+fn utterances_that_make_no_sense_are_refused() {
+    let model = model(FIXTURES[1], 1);
+    let reference = Reference::of(FIXTURES[1]);
+    let good = reference.utterance("combined", model.config.latent);
+    model.check(&good).unwrap();
+    let short = Arc::new(Latents { values: vec![0.0; 3 * model.config.latent], dim: model.config.latent });
+    let other = Arc::new(Latents { values: vec![0.0; 16], dim: 2 });
+    let long = Arc::new(Latents { values: vec![0.0; 1024 * model.config.latent], dim: model.config.latent });
+    let said = |text: &str| {
+        let latents = good.prompt.as_ref().unwrap().latents.clone();
+        Some(Continued { text: text.into(), latents })
+    };
+    let cases: [(Utterance, &str); 17] = [
+        (Utterance { text: " \n".into(), ..good.clone() }, "no text"),
+        (Utterance { text: "a <|audio_start|> b".into(), ..good.clone() }, "`<|audio_start|>`"),
+        (Utterance { text: "a <|audio_prompt_end|>".into(), ..good.clone() }, "`<|audio_prompt_end|>`"),
+        (Utterance { text: "a </s>".into(), ..good.clone() }, "`</s>`"),
+        (Utterance { style: Some("calm".into()), ..good.clone() }, "exclude"),
+        (Utterance { style: Some("<s>".into()), prompt: None, ..good.clone() }, "the style"),
+        (Utterance { voice: Some("Ira".into()), ..good.clone() }, "`Ira`"),
+        (Utterance { prompt: said(" "), ..good.clone() }, "words of the recording"),
+        (Utterance { prompt: said("<s>"), ..good.clone() }, "the prompt's text"),
+        (Utterance { reference: Some(short), ..good.clone() }, "patches of 4"),
+        (Utterance { reference: Some(other), ..good.clone() }, "frames of 2"),
+        (Utterance { reference: Some(long), ..good.clone() }, "holds 256"),
+        (Utterance { temperature: Some(-1.0), ..good.clone() }, "temperature"),
+        (Utterance { cfg: Some(f32::NAN), ..good.clone() }, "guidance"),
+        (Utterance { solver_steps: Some(1), ..good.clone() }, "solver steps"),
+        (Utterance { max_seconds: Some(0.15), ..good.clone() }, "one patch"),
+        (Utterance { max_seconds: Some(f32::NAN), ..good.clone() }, "one patch"),
+    ];
+    for (utterance, part) in cases {
+        let text = model.check(&utterance).unwrap_err().to_string();
+        assert!(text.contains(part), "{text} lacks {part}");
+    }
+    let describing = Utterance { text: "<|background|>quiet<|/background|>".into(), ..Utterance::default() };
+    model.check(&describing).unwrap();
+}
+
+#[test]
+fn styles_and_white_space_are_written_as_the_model_knows_them() {
+    let core = Core::load(FIXTURES[0], 1);
+    let layout = |text: &str, style: Option<&str>| {
+        let utterance = Utterance { text: text.into(), style: style.map(String::from), ..Utterance::default() };
+        prompt(&core.tokenizer, &core.config, &utterance).unwrap()
+    };
+    assert_eq!(
+        layout("Hello there!", Some(" A (young) woman,\ngentle（）")),
+        layout("(A young woman, gentle)Hello there!", None)
+    );
+    assert_eq!(layout("a\n\n\u{1f}b\u{3000} c", None), layout("a b c", None));
+    assert_eq!(layout("a", Some("()")), layout("a", None));
+}
+
+#[test]
+fn limits_end_utterances_and_say_which() {
+    let mut model = model(FIXTURES[0], 1);
+    let reference = Reference::of(FIXTURES[0]);
+    let base = Utterance { max_seconds: None, temperature: Some(0.0), ..reference.utterance("zero_shot_zh", 16) };
+    let plan = |model: &VoxCpm2<Cpu>, utterance: &Utterance| {
+        let (prompt, limits) = model.plan(utterance).unwrap();
+        (prompt.positions(), prompt.target, limits.patches, limits.stop)
+    };
+    let (positions, target, patches, stop) = plan(&model, &base);
+    assert_eq!((patches, stop), (6 * target + 10, Stop::Runaway));
+    assert_eq!(positions, target + 1);
+    for (seconds, patches) in [(1.28, 8), (1.279, 7), (0.16, 1), (1.4399, 8), (1.44, 9)] {
+        let limited = Utterance { max_seconds: Some(seconds), ..base.clone() };
+        assert_eq!(plan(&model, &limited).2, patches, "{seconds} seconds");
+    }
+    let limited = Utterance { max_seconds: Some(0.32), ..base.clone() };
+    let (samples, end) = speak(&mut model, 0, &limited);
+    assert_eq!((samples.len(), end), (2 * 7680, Stop::Length));
+
+    // A prompt that nearly fills the context: the last patch still has a place.
+    let size = model.config.patch * model.config.latent;
+    let room = model.config.max_positions - positions - 2 - 6;
+    let latents = Arc::new(Latents { values: vec![0.1; room * size], dim: model.config.latent });
+    let full = Utterance { reference: Some(latents), ..base };
+    assert_eq!(plan(&model, &full), (model.config.max_positions - 6, target, 7, Stop::Context));
+    let (samples, end) = speak(&mut model, 0, &full);
+    assert!(samples.len() == 7 * 7680 && end == Stop::Context || end == Stop::StopHead, "{end:?}");
 }
