@@ -50,7 +50,10 @@ impl PlainMatrix {
     /// An f32 matrix `[N, K]` from values in memory. `values.len()` must be `n * k`.
     pub fn from_f32(n: usize, k: usize, values: &[f32]) -> Self {
         debug_assert_eq!(values.len(), n * k);
-        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let mut bytes = Vec::with_capacity(values.len() * 4);
+        for value in values {
+            bytes.extend_from_slice(&value.to_le_bytes());
+        }
         Self { n, k, float: Float::F32, bytes: bytes.into() }
     }
 

@@ -209,13 +209,18 @@ fn conv(c: &mut Contract<'_>, name: &str, input: usize, output: usize, taps: usi
 
 /// `[in, out, 2r]` to `[r * out, 2 taps, in]`: output step j reads W[j + r] of the input before and W[j] of this one.
 fn transposed(c: &mut Contract<'_>, name: &str, input: usize, output: usize, r: usize) -> Conv {
+    /// Channels that are written side by side, so that whole stretches of memory are read and written.
+    const BLOCK: usize = 8;
     let w = folded(c, name, [input, output, 2 * r]);
     let mut weight = vec![0.0; w.len()];
-    for (channel, rows) in w.chunks_exact(output * 2 * r).enumerate() {
-        for (o, row) in rows.chunks_exact(2 * r).enumerate() {
-            for (tap, v) in row.iter().enumerate() {
+    for (block, rows) in w.chunks(BLOCK * output * 2 * r).enumerate() {
+        for o in 0..output {
+            for tap in 0..2 * r {
                 let (step, age) = (tap % r, tap / r); // age 1: the input before
-                weight[((step * output + o) * 2 + 1 - age) * input + channel] = *v;
+                let to = ((step * output + o) * 2 + 1 - age) * input + block * BLOCK;
+                for (v, row) in weight[to..].iter_mut().zip(rows.chunks_exact(output * 2 * r)) {
+                    *v = row[o * 2 * r + tap];
+                }
             }
         }
     }
