@@ -1,18 +1,14 @@
-//! WAV files that appear whole or not at all: hidden temporary file in the same folder, fsync, rename.
-//!
-//! [`preflight`] finds what would stop the writing before any model is loaded. What is there already and is no regular
-//! file (`/dev/null`, a FIFO) is written straight, in the form of a pipe.
+//! WAV files that appear whole or not at all. A device or FIFO is written straight, in the form of a pipe.
 
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, BufWriter, ErrorKind};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use hound::{SampleFormat, WavSpec, WavWriter};
-use tempfile::{NamedTempFile, TempPath};
 
 use super::pcm::{Format, Quantiser, Sample, Tally};
 use super::pipe::{Container, PipeWriter, Reader};
-use super::temporary::{self, Listed};
+use super::place::{Draft, Place, cannot_write, place};
 use crate::error::{Error, Result};
 
 /// The sizes in a WAV header have 32 bits; this leaves room for the header itself.
@@ -32,19 +28,16 @@ enum Sink {
 
 /// A regular file, still under its temporary name.
 struct Whole {
-    // before `temporary`: closed first, then removed
+    // before `draft`: closed first, then removed
     writer: WavWriter<BufWriter<File>>,
-    file: File,
-    temporary: TempPath,
-    listed: Listed,
-    target: Target,
+    draft: Draft,
     quantiser: Quantiser,
 }
 
 impl std::fmt::Debug for Sink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Sink::Whole(whole) => f.debug_tuple("Whole").field(&whole.temporary).finish(),
+            Sink::Whole(whole) => f.debug_tuple("Whole").field(&whole.draft).finish(),
             Sink::Straight(_) => f.write_str("Straight"),
         }
     }
@@ -54,7 +47,7 @@ impl WavFile {
     /// Starts a file that will stand at `path`; one that is there already is replaced by [`WavFile::finish`].
     ///
     /// # Errors
-    /// As [`preflight`].
+    /// As [`super::place::preflight`].
     pub fn create(path: &Path, rate: u32, format: Format) -> Result<Self> {
         let sink = match place(path)? {
             Place::Special => {
@@ -63,14 +56,14 @@ impl WavFile {
                 Sink::Straight(PipeWriter::new(file, &name, Container::Wav, rate, format)?)
             }
             Place::File(target) => {
-                let (file, listed) = target.temporary(path)?;
-                let (file, temporary) = file.into_parts();
-                let writer = file
+                let draft = target.draft(path)?;
+                let writer = draft
+                    .file
                     .try_clone()
                     .map_err(hound::Error::IoError)
                     .and_then(|file| WavWriter::new(BufWriter::with_capacity(1 << 16, file), spec(rate, format)))
                     .map_err(|e| cannot_write(path, &io_error(e)))?;
-                Sink::Whole(Whole { writer, file, temporary, listed, target, quantiser: Quantiser::new(format) })
+                Sink::Whole(Whole { writer, draft, quantiser: Quantiser::new(format) })
             }
         };
         Ok(Self { path: path.to_owned(), sink })
@@ -119,140 +112,24 @@ impl Whole {
                 .hint("write several files"));
         }
         for &x in samples {
-            let written = match self.quantiser.sample(x) {
-                Sample::I16(v) => self.writer.write_sample(v),
-                Sample::I24(v) => self.writer.write_sample(v),
-                Sample::F32(v) => self.writer.write_sample(v),
-            };
-            written.map_err(|e| cannot_write(path, &io_error(e)))?;
+            let sample = self.quantiser.sample(x);
+            self.put(sample).map_err(|e| cannot_write(path, &io_error(e)))?;
         }
         Ok(())
+    }
+
+    fn put(&mut self, sample: Sample) -> hound::Result<()> {
+        match sample {
+            Sample::I16(v) => self.writer.write_sample(v),
+            Sample::I24(v) => self.writer.write_sample(v),
+            Sample::F32(v) => self.writer.write_sample(v),
+        }
     }
 
     fn finish(self) -> io::Result<()> {
         self.writer.finalize().map_err(io_error)?;
-        if let Some(permissions) = self.target.permissions {
-            self.file.set_permissions(permissions)?;
-        }
-        self.file.sync_all()?;
-        drop(self.file);
-        self.temporary.persist(&self.target.path).map_err(|e| e.error)?;
-        drop(self.listed);
-        // The name is durable once the folder is; some file systems cannot sync folders, and the file is whole anyhow.
-        #[cfg(unix)]
-        let _ = File::open(&self.target.folder).and_then(|folder| folder.sync_all());
-        Ok(())
+        self.draft.publish()
     }
-}
-
-/// Checks that a file could be written at `path`, leaving everything as it was.
-/// A file that is there already is fine: whether to replace it is up to the caller.
-///
-/// # Errors
-/// The folder is missing or read-only, the path is a folder, the file is read-only, the name is too long, …
-pub fn preflight(path: &Path) -> Result<()> {
-    match place(path)? {
-        Place::Special => Ok(()),
-        Place::File(target) => target.temporary(path).map(drop),
-    }
-}
-
-/// Makes `folder` with all that leads to it, and checks that files can be written there.
-///
-/// # Errors
-/// Something on the way is a file, or the folder is read-only.
-pub fn prepare_folder(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).map_err(|e| {
-        let error = Error::io("cannot make the folder", folder, &e);
-        match e.kind() {
-            ErrorKind::AlreadyExists | ErrorKind::NotADirectory => error.hint("a file of that name is in the way"),
-            _ => with_cure(error, e.kind()),
-        }
-    })?;
-    target(folder, folder.join("out.wav"), None)?.temporary(folder).map(drop)
-}
-
-/// Where a path leads.
-enum Place {
-    File(Target),
-    /// A device, FIFO or socket.
-    Special,
-}
-
-/// A regular file to be made or replaced.
-struct Target {
-    /// Links followed, so that a link stays and what it points at is replaced.
-    path: PathBuf,
-    folder: PathBuf,
-    /// Of the file to be replaced.
-    permissions: Option<Permissions>,
-}
-
-impl Target {
-    /// An empty file beside the target. `path` is what messages call the target.
-    fn temporary(&self, path: &Path) -> Result<(NamedTempFile, Listed)> {
-        temporary::create(&self.folder).map_err(|e| match e.kind() {
-            ErrorKind::PermissionDenied => read_only(path, &format!("the folder `{}`", self.folder.display())),
-            // tempfile wraps the cause to add the path of the temporary file: no concern of the user's
-            _ => cannot_write(path, &bare(&e)),
-        })
-    }
-}
-
-fn place(path: &Path) -> Result<Place> {
-    let shown = path.display();
-    if path.as_os_str().is_empty() {
-        return Err(Error::usage("the output file has no name"));
-    }
-    match fs::metadata(path) {
-        Ok(found) if found.is_dir() => {
-            let inside = path.join("out.wav");
-            Err(Error::new(format!("cannot write `{shown}`: it is a folder"))
-                .hint(format!("name a file in it, such as `{}`", inside.display())))
-        }
-        Ok(found) if found.permissions().readonly() => Err(read_only(path, "the file")),
-        Ok(found) if !found.is_file() => Ok(Place::Special),
-        Ok(found) => {
-            let real = fs::canonicalize(path).map_err(|e| cannot_write(path, &e))?;
-            target(path, real, Some(found.permissions())).map(Place::File)
-        }
-        Err(e) if e.kind() == ErrorKind::NotFound => {
-            if path.to_string_lossy().ends_with(std::path::MAIN_SEPARATOR) {
-                return Err(Error::new(format!("cannot write `{shown}`: that names a folder"))
-                    .hint(format!("name a file, such as `{}`", path.join("out.wav").display())));
-            }
-            // a link to nothing yet: make what it points at
-            let real = match fs::read_link(path) {
-                Ok(to) => path.parent().unwrap_or(Path::new("")).join(to),
-                Err(_) => path.to_owned(),
-            };
-            target(path, real, None).map(Place::File)
-        }
-        Err(e) => Err(cannot_write(path, &e)),
-    }
-}
-
-fn target(path: &Path, real: PathBuf, permissions: Option<Permissions>) -> Result<Target> {
-    let folder = match real.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    let found = fs::metadata(&folder).map_err(|e| match e.kind() {
-        ErrorKind::NotFound => {
-            Error::new(format!("cannot write `{}`: there is no folder `{}`", path.display(), folder.display()))
-                .hint(format!("make it with `mkdir -p {}`", folder.display()))
-        }
-        _ => cannot_write(path, &e),
-    })?;
-    if !found.is_dir() {
-        return Err(Error::new(format!("cannot write `{}`: `{}` is no folder", path.display(), folder.display())));
-    }
-    // The superuser may write there nevertheless, but a folder without any write permission is meant to stay as it is.
-    #[cfg(unix)]
-    if found.permissions().readonly() {
-        return Err(read_only(path, &format!("the folder `{}`", folder.display())));
-    }
-    Ok(Target { path: real, folder, permissions })
 }
 
 fn spec(rate: u32, format: Format) -> WavSpec {
@@ -270,39 +147,13 @@ fn io_error(error: hound::Error) -> io::Error {
     }
 }
 
-/// The error of the operating system alone.
-fn bare(error: &io::Error) -> io::Error {
-    let inner = error.get_ref().and_then(std::error::Error::source).and_then(|e| e.downcast_ref::<io::Error>());
-    match inner.unwrap_or(error).raw_os_error() {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => error.kind().into(),
-    }
-}
-
-fn read_only(path: &Path, what: &str) -> Error {
-    Error::new(format!("cannot write `{}`: {what} is read-only", path.display()))
-        .hint("allow writing with `chmod u+w`, or choose another place")
-}
-
-fn cannot_write(path: &Path, cause: &io::Error) -> Error {
-    with_cure(Error::io("cannot write", path, cause), cause.kind())
-}
-
-fn with_cure(error: Error, cause: ErrorKind) -> Error {
-    match cause {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-            error.hint("free some space or choose another disk")
-        }
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => error.hint("choose a place you may write to"),
-        ErrorKind::InvalidFilename => error.hint("choose a shorter name"),
-        _ => error,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::fs;
+
+    use super::super::place::{preflight, prepare_folder};
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
@@ -422,6 +273,7 @@ mod tests {
 
     #[cfg(unix)]
     mod unix {
+        use std::fs::Permissions;
         use std::os::unix::fs::{PermissionsExt, symlink};
 
         use super::*;

@@ -176,16 +176,40 @@ impl Console {
         Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
     }
 
+    /// Says notes from another thread.
+    pub fn messenger(&self) -> Messenger {
+        Messenger { quiet: self.quiet, bars: self.bars.clone() }
+    }
+
     fn paint(&self, text: &str, code: &str) -> String {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
     fn stderr_line(&self, text: &str) {
-        // One write, so that lines of parallel processes do not mix.
-        let line = format!("{text}\n");
-        self.bars.suspend(|| {
-            let _ = io::stderr().lock().write_all(line.as_bytes());
-        });
+        stderr_line(&self.bars, text);
+    }
+}
+
+fn stderr_line(bars: &MultiProgress, text: &str) {
+    // One write, so that lines of parallel processes do not mix.
+    let line = format!("{text}\n");
+    bars.suspend(|| {
+        let _ = io::stderr().lock().write_all(line.as_bytes());
+    });
+}
+
+/// What other threads say notes with.
+pub struct Messenger {
+    quiet: bool,
+    bars: MultiProgress,
+}
+
+impl Messenger {
+    /// One line about the run; silenced by `-q`.
+    pub fn note(&self, text: &str) {
+        if !self.quiet {
+            stderr_line(&self.bars, text);
+        }
     }
 }
 

@@ -57,6 +57,19 @@ pub fn stdin_is_terminal() -> bool {
     io::stdin().is_terminal()
 }
 
+/// Whether stdout goes into a file or a pipe, where somebody may wait for audio.
+pub fn stdout_is_redirected() -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::fd::AsFd;
+        use std::os::unix::fs::FileTypeExt;
+        let Ok(copy) = io::stdout().as_fd().try_clone_to_owned() else { return false };
+        fs::File::from(copy).metadata().is_ok_and(|out| out.is_file() || out.file_type().is_fifo())
+    }
+    #[cfg(not(unix))]
+    false
+}
+
 fn all(source: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(LIMIT + 1).read_to_end(&mut bytes)?;

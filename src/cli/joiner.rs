@@ -5,6 +5,7 @@
 //! silence, so that the cut does not click.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::audio::fade::{CUT_FADE_MS, fade_out, samples_in};
 
@@ -15,10 +16,14 @@ pub struct Joiner {
     lead: usize,
     /// The piece whose audio flows through.
     current: usize,
+    /// Samples heard so far.
+    heard: usize,
     pieces: Vec<Piece>,
 }
 
 struct Piece {
+    /// Where its own samples are in what is heard.
+    span: Range<usize>,
     /// Silence after this piece, in samples.
     gap: usize,
     /// Audio that waits for its turn.
@@ -32,8 +37,9 @@ struct Piece {
 impl Joiner {
     /// For pieces with `lead` samples of silence before the first and `gaps[i]` after piece i.
     pub fn new(lead: usize, gaps: &[usize], rate: u32) -> Self {
-        let piece = |&gap: &usize| Piece { gap, waiting: Vec::new(), tail: VecDeque::new(), end: None };
-        Self { rate, lead, current: 0, pieces: gaps.iter().map(piece).collect() }
+        let piece =
+            |&gap: &usize| Piece { span: lead..lead, gap, waiting: Vec::new(), tail: VecDeque::new(), end: None };
+        Self { rate, lead, current: 0, heard: 0, pieces: gaps.iter().map(piece).collect() }
     }
 
     /// The next samples of piece `i`; returns what can be heard now.
@@ -45,6 +51,8 @@ impl Joiner {
         if i == self.current {
             let mut heard = vec![0.0; std::mem::take(&mut self.lead)];
             heard.extend_from_slice(samples);
+            self.heard += heard.len();
+            piece.span.end = self.heard;
             return heard;
         }
         piece.waiting.extend_from_slice(samples);
@@ -65,10 +73,18 @@ impl Joiner {
             heard.resize(heard.len() + piece.gap, 0.0);
             self.current += 1;
             if let Some(next) = self.pieces.get_mut(self.current) {
+                let begin = self.heard + heard.len();
                 heard.append(&mut next.waiting);
+                next.span = begin..self.heard + heard.len();
             }
         }
+        self.heard += heard.len();
         heard
+    }
+
+    /// When each piece is heard, in samples from the beginning, without the silence after it.
+    pub fn spans(&self) -> Vec<Range<usize>> {
+        self.pieces.iter().map(|piece| piece.span.clone()).collect()
     }
 
     /// Whether all pieces are over.
@@ -92,6 +108,7 @@ mod tests {
         assert!(!joiner.complete());
         assert_eq!(joiner.end(0, false), [0.0, 0.0, 0.5, 0.5, 0.0, 0.0, 0.0]);
         assert!(joiner.complete());
+        assert_eq!(joiner.spans(), [1..3, 5..7]);
     }
 
     #[test]
@@ -127,6 +144,9 @@ mod tests {
                 heard.extend(joiner.end(piece, false));
             }
             prop_assert!(joiner.complete());
+            for (span, said) in joiner.spans().into_iter().zip(&said) {
+                prop_assert_eq!(&heard[span], said.as_slice());
+            }
             prop_assert_eq!(heard, said.join([0.0; 3].as_slice()));
         }
     }

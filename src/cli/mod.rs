@@ -35,8 +35,10 @@ pub mod seed;
 pub mod settings;
 pub mod sound;
 pub mod speak;
+pub mod subtitles;
 pub mod voice;
 pub mod voices;
+pub mod words;
 
 use args::{Arguments, Command};
 use console::Console;

@@ -9,17 +9,20 @@ use serde::Serialize;
 
 use super::console::Console;
 use super::interrupt::Interrupt;
-use super::outlet::Outlet;
+use super::outlet::{Finished, Outlet};
 use super::progress::Progress;
 use super::settings::{MachineArgs, Settings};
-use super::sound::{Cutting, Storing};
-use super::speak::{Event, Told, speak};
+use super::sound::{self, Cutting, Storing};
+use super::speak::{Event, Script, Told, speak};
+use super::subtitles::Subtitles;
 use super::voice::{VoiceArgs, known_voice};
+use super::words::count;
 use super::{Outcome, input, open, script, seed};
+use crate::audio::file::Kind;
 use crate::audio::pcm::Format;
 use crate::audio::pipe::{Container, Reader};
 use crate::audio::play::Player;
-use crate::audio::wav;
+use crate::audio::{flac, place};
 use crate::engine::Flow;
 use crate::error::{Error, Result};
 use crate::models::Speaker;
@@ -50,7 +53,7 @@ pub struct Say {
     /// How long text is cut.
     #[command(flatten)]
     pub cutting: Cutting,
-    /// Write a WAV file; `-` is stdout
+    /// Write a .wav or .flac file; `-` is WAV on stdout
     ///
     /// The file appears when it is whole, or not at all. WAV on stdout is written as it is generated, with an unknown
     /// length in its header.
@@ -62,6 +65,11 @@ pub struct Say {
     /// Samples without a header on stdout: mono, 16-bit little endian, at the rate that is reported
     #[arg(long, help_heading = "Output")]
     pub raw: bool,
+    /// Write the time of every utterance, as .srt, .vtt or .json
+    ///
+    /// The times are those of the audio that is written or played; the words are those of the text.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub subtitles: Option<PathBuf>,
     /// Format and rate.
     #[command(flatten)]
     pub storing: Storing,
@@ -98,6 +106,9 @@ struct Summary<'a> {
     stop: &'static str,
     cuts: usize,
     clipped: u64,
+    /// Where a loudness was asked for: the one that was reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lufs: Option<f64>,
 }
 
 impl Summary<'_> {
@@ -123,7 +134,7 @@ pub fn run(say: &Say, offline: bool, console: &Console) -> Result<Outcome> {
             if let Some(file) = &say.file {
                 input::check_output(file, path)?;
             }
-            wav::preflight(path)?;
+            place::preflight(path)?;
         }
         Target::Pipe(_) if io::stdout().is_terminal() => {
             return Err(Error::usage("audio is not written to a terminal")
@@ -132,7 +143,8 @@ pub fn run(say: &Say, offline: bool, console: &Console) -> Result<Outcome> {
         Target::Pipe(_) => console.give_stdout_to_audio(),
         Target::Nowhere => {}
     }
-    let interrupt = Interrupt::listen()?;
+    let subtitles = say.subtitles(&target)?;
+    let interrupt = Interrupt::listen(console)?;
     let text = say.text()?;
     script::check(&text).map_err(|e| usage(&e))?;
     let mut settings = Settings::resolve(&say.machine)?;
@@ -148,7 +160,19 @@ pub fn run(say: &Say, offline: bool, console: &Console) -> Result<Outcome> {
     let seed = say.voice.seed.unwrap_or_else(seed::draw);
     like.seed = seed;
     let script = script::write(speaker.as_ref(), 0, &text, &like, &say.cutting)?;
-    say.perform(speaker.as_mut(), script, &target, seed, &interrupt, console)
+    if let Some(why) = script::unreadable(&script, speaker.as_ref()) {
+        console.warn(why);
+    }
+    let work = Work { script, target: &target, subtitles, seed };
+    say.perform(speaker.as_mut(), work, &interrupt, console)
+}
+
+/// What one run does, with everything checked.
+struct Work<'a> {
+    script: Script,
+    target: &'a Target,
+    subtitles: Option<Subtitles>,
+    seed: u64,
 }
 
 /// A text that cannot be spoken is a wrong argument here.
@@ -187,14 +211,29 @@ impl Say {
             None => Ok(Target::Nowhere),
             Some(_) if stdout => Ok(Target::Pipe(Container::Wav)),
             Some(path) => {
-                let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default();
-                if ["mp3", "ogg", "opus", "flac", "m4a", "aac"].contains(&ending.as_str()) {
-                    return Err(Error::usage(format!("`{}`: rtts writes WAV only", path.display()))
-                        .hint(format!("convert it: `rtts say … -o - | ffmpeg -i - {}`", path.display())));
+                if Kind::of(path)? == Kind::Flac && self.storing.format == Some(Format::F32) {
+                    return Err(flac::no_floats(path));
                 }
                 Ok(Target::File(path.clone()))
             }
         }
+    }
+
+    /// Checks what goes together with `target`, and where the subtitles go.
+    fn subtitles(&self, target: &Target) -> Result<Option<Subtitles>> {
+        let plays = self.play || *target == Target::Nowhere;
+        if plays && self.storing.lufs.is_some() {
+            return Err(Error::usage("--lufs needs the whole speech, which is not there yet while it is played")
+                .hint("write a file with `-o FILE`, or pipe it into a player: `rtts say … --lufs X -o - | aplay`"));
+        }
+        let Some(path) = &self.subtitles else { return Ok(None) };
+        if let Some(file) = &self.file {
+            input::check_output(file, path)?;
+        }
+        if self.output.as_ref() == Some(path) {
+            return Err(Error::usage(format!("`{}`: audio and subtitles cannot share a file", path.display())));
+        }
+        Subtitles::at(path).map(Some)
     }
 
     fn text(&self) -> Result<String> {
@@ -214,17 +253,18 @@ impl Say {
     fn perform(
         &self,
         speaker: &mut dyn Speaker,
-        script: super::speak::Script,
-        target: &Target,
-        seed: u64,
+        work: Work<'_>,
         interrupt: &Interrupt,
         console: &Console,
     ) -> Result<Outcome> {
+        let Work { script, target, subtitles, seed } = work;
         let rate = speaker.sample_rate();
         let device = speaker.device();
         let utterances = script.utterances.len();
+        let captions = script.captions.clone();
         let mut outlet = self.outlet(target, rate, console)?;
-        interrupt.hold();
+        // Nothing is kept of a speech that is not whole, so there is nothing to finish.
+        interrupt.last_words("interrupted; nothing was kept");
 
         let begun = Instant::now();
         let mut progress = Progress::spinner(console);
@@ -244,19 +284,23 @@ impl Say {
                 Event::Done { told: how, .. } => told = Some(how),
                 Event::Failed { error, .. } => return Err(error),
             }
-            Ok(if interrupt.asked() { Flow::Stop } else { Flow::Continue })
+            Ok(Flow::Continue)
         })?;
         drop(progress);
         let wall = begun.elapsed();
-        let Some(told) = told else {
-            return match console.reader_left() {
-                true => Ok(Outcome::Done),
-                false => Err(Error::interrupted("interrupted; nothing was kept")),
-            };
-        };
-        let (tally, player) = outlet.finish()?;
+        // Without an end the reader of stdout left.
+        let Some(told) = told else { return Ok(Outcome::Done) };
+        let Finished { tally, levelled, player } = outlet.finish()?;
+        if let Some(subtitles) = subtitles {
+            subtitles.write(&told.spans, &captions, rate)?;
+        }
+        let lufs = levelled.zip(self.storing.lufs);
+        if let Some(why) = lufs.and_then(|(levelled, wanted)| sound::explain(&levelled, wanted)) {
+            console.warn(format_args!("loudness: {why}"));
+        }
         if tally.non_finite > 0 {
-            console.warn(format_args!("{} samples were no numbers and were written as silence", tally.non_finite));
+            let samples = count(tally.non_finite, "sample");
+            console.warn(format_args!("{samples} held no number; silence was written there"));
         }
         report_cuts(&told, utterances, console);
         let file = match target {
@@ -279,6 +323,7 @@ impl Say {
             stop: told.stop.name(),
             cuts: told.cuts,
             clipped: tally.clipped,
+            lufs: levelled.and_then(|levelled| levelled.after),
         };
         if console.json() {
             console.object(&summary)?;
@@ -293,7 +338,12 @@ impl Say {
 
     fn outlet<'a>(&self, target: &Target, rate: u32, console: &'a Console) -> Result<Outlet<'a>> {
         let outlet = match target {
-            Target::Nowhere => Outlet::default(),
+            Target::Nowhere => {
+                if !self.play && !console.json() && input::stdout_is_redirected() {
+                    console.warn("nothing is written to stdout, the speech is played; `-o -` writes it there");
+                }
+                Outlet::default()
+            }
             Target::File(path) => Outlet::file(path, rate, &self.storing)?,
             Target::Pipe(container) => Outlet::pipe(console.stdout(), *container, rate, &self.storing)?,
         };
@@ -320,7 +370,8 @@ fn play_out(mut player: Player, interrupt: &Interrupt, console: &Console) -> Res
         console.warn(format_args!("the sound card complained: {complaint}"));
     }
     if played.underruns > 0 {
-        console.detail(1, format_args!("the sound ran out {} times while it was played", played.underruns));
+        let times = count(played.underruns as u64, "time");
+        console.detail(1, format_args!("the sound ran out {times} while it was played"));
     }
     Ok(())
 }

@@ -35,6 +35,7 @@ pub fn write(speaker: &dyn Speaker, id: usize, text: &str, like: &Utterance, cut
     let mut lead = Duration::ZERO;
     // Each utterance with the silence after it.
     let mut pieces: Vec<(String, Duration)> = Vec::new();
+    let mut captions = Vec::new();
     // Whether a marker said how long the last silence is.
     let mut marked = false;
     for part in markers::parse(text)? {
@@ -45,8 +46,11 @@ pub fn write(speaker: &dyn Speaker, id: usize, text: &str, like: &Utterance, cut
                 marked = true;
             }
             Part::Text(text) if text::clean::is_speakable(&text) => {
-                let cut = text::utterances(&text, cutting.split.split(), speaker.longest_text(), words_only)?;
-                pieces.extend(cut.into_iter().map(|piece| (piece.text, silence(cutting, piece.pause))));
+                let cut = text::captioned(&text, cutting.split.split(), speaker.longest_text(), words_only)?;
+                for (piece, caption) in cut {
+                    pieces.push((piece.text, silence(cutting, piece.pause)));
+                    captions.push(caption);
+                }
                 marked = false;
             }
             // A stop or a dash between two markers.
@@ -58,7 +62,7 @@ pub fn write(speaker: &dyn Speaker, id: usize, text: &str, like: &Utterance, cut
         last.1 = Duration::ZERO;
     }
     let samples = |pause: Duration| samples_in(pause.as_millis() as u32, speaker.sample_rate());
-    let mut script = Script { id, lead: samples(lead), utterances: Vec::new(), gaps: Vec::new() };
+    let mut script = Script { id, lead: samples(lead), utterances: Vec::new(), captions, gaps: Vec::new() };
     for (i, (text, pause)) in pieces.into_iter().enumerate() {
         let utterance = Utterance { text, seed: seed::of_piece(like.seed, i), ..like.clone() };
         speaker.check(&utterance)?;
@@ -66,6 +70,15 @@ pub fn write(speaker: &dyn Speaker, id: usize, text: &str, like: &Utterance, cut
         script.gaps.push(samples(pause));
     }
     Ok(script)
+}
+
+/// What `script` holds that a model which only knows English words cannot read, as the words for a warning.
+pub fn unreadable(script: &Script, speaker: &dyn Speaker) -> Option<String> {
+    if !speaker.words_only() {
+        return None;
+    }
+    let found = script.utterances.iter().find_map(|utterance| text::letters::foreign(&utterance.text))?;
+    Some(format!("this voice reads Latin letters only, and `{}` is {}", found.word, found.script))
 }
 
 /// The silence after an utterance: as asked for, else as what ends with it suggests. Utterances bring some of their own.

@@ -4,6 +4,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use super::settings::Settings;
+use crate::audio::loudness::{CEILING, Levelled};
 use crate::audio::pcm::Format;
 use crate::text::Split;
 
@@ -111,18 +112,40 @@ pub struct Storing {
     /// Sample rate, in Hz [default: the model's]
     #[arg(long, value_name = "HZ", value_parser = rate, allow_negative_numbers = true)]
     pub rate: Option<u32>,
+    /// Loudness of the whole, in LUFS, for example -16 [default: as the model speaks]
+    ///
+    /// Measured after ITU-R BS.1770 once all is spoken, then every sample is scaled alike; a true peak above -1 dBTP is
+    /// never made. A pipe is written at the end, and playing at the same time is not possible.
+    #[arg(long, value_name = "LUFS", value_parser = lufs, allow_negative_numbers = true)]
+    pub lufs: Option<f64>,
 }
 
 impl Storing {
     /// With what `settings` say where no flag does.
     #[must_use]
     pub fn over(&self, settings: &Settings) -> Self {
-        Self { format: self.format.or(settings.format), rate: self.rate.or(settings.rate) }
+        Self { format: self.format.or(settings.format), rate: self.rate.or(settings.rate), lufs: self.lufs }
     }
 
     /// The sample format.
     pub fn format(&self) -> Format {
         self.format.unwrap_or_default()
+    }
+}
+
+fn lufs(text: &str) -> Result<f64, String> {
+    let possible = |lufs: &f64| (-60.0..=-5.0).contains(lufs);
+    text.parse().ok().filter(possible).ok_or("a number from -60 to -5 is needed, for example -16".into())
+}
+
+/// Says what became of a loudness that was asked for, where that is not just what was asked for.
+pub fn explain(levelled: &Levelled, wanted: f64) -> Option<String> {
+    match levelled.after {
+        None => Some("too short or too quiet to measure its loudness; left as it was".into()),
+        Some(after) if levelled.held_back => Some(format!(
+            "{after:.1} LUFS instead of {wanted:.1}: more would lift the true peak above {CEILING:.0} dBTP"
+        )),
+        Some(_) => None,
     }
 }
 

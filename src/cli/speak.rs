@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::joiner::Joiner;
@@ -19,6 +20,8 @@ pub struct Script {
     pub lead: usize,
     /// Its utterances, in order; never empty.
     pub utterances: Vec<Utterance>,
+    /// What was written for each of them; nothing where it goes on with what was written for the one before.
+    pub captions: Vec<Option<String>>,
     /// Samples of silence after each of them.
     pub gaps: Vec<usize>,
 }
@@ -36,6 +39,8 @@ pub struct Told {
     pub cuts: usize,
     /// From its first admission to its end.
     pub wall: Duration,
+    /// When each of its utterances is heard, in samples from the beginning.
+    pub spans: Vec<Range<usize>>,
 }
 
 /// What happens to the texts.
@@ -181,6 +186,7 @@ fn handle(state: &RefCell<State>, event: engine::Event, on: &mut dyn FnMut(Event
         stop: live.stop.unwrap_or(Stop::EndToken),
         cuts: live.cuts,
         wall: live.begun.elapsed(),
+        spans: live.joiner.spans(),
     };
     state.live.remove(&id);
     on(Event::Done { id, told })
@@ -247,6 +253,9 @@ mod tests {
         assert!(told.0 == expected);
         assert_eq!(told.1.samples, expected.len());
         assert_eq!((told.1.cuts, told.1.stop), (0, Stop::EndToken));
+        for (span, piece) in told.1.spans.iter().zip(&pieces) {
+            assert!(told.0[span.clone()] == *piece);
+        }
     }
 
     #[test]

@@ -11,19 +11,25 @@ use crate::error::Result;
 /// while abbreviations still look like abbreviations, and what grew over the limit is cut again.
 /// Fails as [`clean`] does where nothing can be spoken.
 pub fn utterances(text: &str, mode: Split, longest: usize, words_only: bool) -> Result<Vec<Piece>> {
+    Ok(captioned(text, mode, longest, words_only)?.into_iter().map(|(piece, _)| piece).collect())
+}
+
+/// [`utterances`], each with what was written for it: nothing where it goes on with what the one before began.
+pub fn captioned(text: &str, mode: Split, longest: usize, words_only: bool) -> Result<Vec<(Piece, Option<String>)>> {
     clean(text)?;
-    let mut spoken: Vec<Piece> = Vec::new();
+    let mut spoken: Vec<(Piece, Option<String>)> = Vec::new();
     for piece in split(text, mode, longest) {
         let pause = piece.pause;
+        let mut written = Some(piece.text.clone());
         let mut parts = if words_only { written_out(piece, mode, longest) } else { vec![piece] };
         parts.retain(|part| is_speakable(&part.text));
         match (parts.last_mut(), spoken.last_mut()) {
             (Some(last), _) => last.pause = pause,
             // A piece that says nothing still ends what it ends.
-            (None, Some(last)) => last.pause = last.pause.max(pause),
+            (None, Some((last, _))) => last.pause = last.pause.max(pause),
             (None, None) => {}
         }
-        spoken.extend(parts);
+        spoken.extend(parts.into_iter().map(|part| (part, written.take())));
     }
     if spoken.is_empty() {
         clean(&normalize(text))?;
@@ -69,6 +75,13 @@ mod tests {
                 piece("two hundred thirty-four thousand five hundred", Pause::Word),
                 piece("sixty-seven dollars and eighty-nine cents overnight!", Pause::Paragraph),
             ]
+        );
+        let captions = captioned(text, Split::Auto, 60, true).unwrap();
+        let captions: Vec<Option<&str>> = captions.iter().map(|(_, caption)| caption.as_deref()).collect();
+        let second = "On 3 May 2024 the price rose to $1,234,567.89 overnight!";
+        assert_eq!(
+            captions,
+            [Some("Dr. Smith paid $3.50 at 5 p.m. She left. -----"), None, Some(second), None, None, None]
         );
         let whole = utterances(text, Split::None, 60, true).unwrap();
         assert_eq!(whole.len(), 1);

@@ -12,7 +12,7 @@ use super::settings::{MachineArgs, Settings};
 use super::sound::{Cutting, Storing};
 use super::voice::{VoiceArgs, known_voice};
 use super::{Outcome, input, interrupt::Interrupt, open, seed};
-use crate::audio::{temporary, wav};
+use crate::audio::{place as places, temporary};
 use crate::error::{Error, Result};
 
 pub mod claim;
@@ -130,7 +130,7 @@ fn place(batch: &Batch) -> String {
 /// # Errors
 /// Whatever stands in the way of the whole; a line that fails is no error.
 pub fn run(batch: &Batch, offline: bool, console: &Console) -> Result<Outcome> {
-    let interrupt = Interrupt::listen()?;
+    let interrupt = Interrupt::listen(console)?;
     let form = batch.form.map_or_else(|| Form::of(&batch.list), Ok)?;
     if batch.list.as_os_str() == input::STDIN && input::stdin_is_terminal() {
         return Err(Error::usage("there is no list on stdin").hint("name a file, or pipe the list in"));
@@ -165,7 +165,7 @@ pub fn run(batch: &Batch, offline: bool, console: &Console) -> Result<Outcome> {
     let (tasks, skipped) = plan::remaining(tasks, &known, batch);
     plan::check_outputs(&tasks, &known, batch)?;
     if !batch.dry_run {
-        wav::prepare_folder(&batch.directory)?;
+        places::prepare_folder(&batch.directory)?;
     }
     if batch.dry_run {
         return plan::show(&tasks, skipped, batch, console);

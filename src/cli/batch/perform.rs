@@ -68,7 +68,7 @@ impl Run<'_> {
     /// # Errors
     /// A failing device, or a manifest that cannot be written.
     pub fn speak(&self, speaker: &mut dyn Speaker, tasks: Vec<Task>, manifest: &mut Manifest) -> Result<Outcome> {
-        self.interrupt.hold();
+        self.interrupt.hold("finishing the lines under way; Ctrl-C again stops at once");
         let rate = speaker.sample_rate();
         let device = speaker.device();
         let begun = Instant::now();
@@ -95,17 +95,12 @@ impl Run<'_> {
         let mut scripts = scripts.into_iter();
         // What has begun is finished; nothing new begins once the user asked to stop.
         let mut until_asked = std::iter::from_fn(|| if self.interrupt.asked() { None } else { scripts.next() });
-        let mut told_of_stop = false;
         let slots = speaker.slots();
         speak(speaker, &mut until_asked, slots, &mut |event| {
             work.take(event)?;
             let seconds = work.samples as f64 / f64::from(rate);
             let message = format!("{seconds:.1} s of audio, RTF {:.2}", rtf(begun.elapsed(), seconds));
             progress.show((work.done + work.failed) as u64, &message);
-            if self.interrupt.asked() && !told_of_stop {
-                told_of_stop = true;
-                self.console.note("finishing the lines under way; Ctrl-C again stops at once");
-            }
             Ok(Flow::Continue)
         })?;
         drop(progress);

@@ -70,6 +70,9 @@ struct Identity<'a> {
     rate: Option<u32>,
     activations: &'a str,
     model: &'a str,
+    // Later than the others: left out where it is not used, so that batches of earlier versions stay done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lufs: Option<f64>,
 }
 
 /// The tasks of all `lines`; `base` is the seed of the batch.
@@ -115,6 +118,7 @@ fn task(line: &Line, stem: &str, base: u64, common: &Common<'_>) -> Task {
         rate: common.batch.storing.rate,
         activations: common.activations,
         model: common.model,
+        lufs: common.batch.storing.lufs,
     };
     // Plain data with string keys always becomes JSON.
     let key = digest(&serde_json::to_vec(&identity).unwrap_or_default(), 16);
