@@ -67,6 +67,27 @@ pub enum Sample {
     F32(f32),
 }
 
+impl Sample {
+    /// Audio that a [`Quantiser`] of the same format turns into this very sample.
+    pub fn audio(self) -> f32 {
+        // Truncation would lose what falls short of a whole number by rounding, so: the next float away from zero.
+        let away = |x: f32| {
+            if x > 0.0 {
+                x.next_up()
+            } else if x < 0.0 {
+                x.next_down()
+            } else {
+                x
+            }
+        };
+        match self {
+            Sample::I16(v) => away(f32::from(v) / 32767.0),
+            Sample::I24(v) => away((f64::from(v) / 8_388_607.0) as f32),
+            Sample::F32(v) => v,
+        }
+    }
+}
+
 /// What went through a [`Quantiser`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -208,6 +229,19 @@ mod tests {
         assert_eq!(encode(Format::I16, 1.0), [0xff, 0x7f]);
         assert_eq!(encode(Format::I24, -1.0), [0x01, 0x00, 0x80]);
         assert_eq!(encode(Format::F32, 1.0), 1.0_f32.to_le_bytes());
+    }
+
+    #[test]
+    fn stored_samples_come_back_as_they_were() {
+        let mut quantiser = Quantiser::new(Format::I16);
+        for v in -32767..=32767 {
+            assert_eq!(quantiser.sample(Sample::I16(v).audio()), Sample::I16(v));
+        }
+        let mut quantiser = Quantiser::new(Format::I24);
+        for v in (-8_388_607..=8_388_607).step_by(7).chain(-1000..1000).chain([8_388_607]) {
+            assert_eq!(quantiser.sample(Sample::I24(v).audio()), Sample::I24(v));
+        }
+        assert_eq!(Quantiser::new(Format::F32).sample(Sample::F32(0.3).audio()), Sample::F32(0.3));
     }
 
     #[test]

@@ -84,6 +84,14 @@ impl Opened {
         }
     }
 
+    /// The sample rate of models of this kind, for estimates.
+    pub fn usual_rate(&self) -> u32 {
+        match self.checkpoint.layout() {
+            Layout::TinyAya => 24_000,
+            Layout::VoxCpm2 => 48_000,
+        }
+    }
+
     /// Stands for the model's files: names, sizes and times of change, since reading gigabytes to compare would take long.
     ///
     /// # Errors

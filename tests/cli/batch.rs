@@ -115,6 +115,11 @@ fn what_is_wrong_with_a_batch_is_said_before_it_begins() {
     refused(&batch(&bench, "lines.txt", &["--name", "{hash}"]), 2, &["lines 1 and 3"]);
     refused(&batch(&bench, "lines.txt", &["--name", "../{n}"]), 2, &["line 1", "out of the output folder"]);
     refused(&batch(&bench, "lines.txt", &["--voice", "Syia"]), 2, &["did you mean `Siya`"]);
+    refused(&batch(&bench, "lines.txt", &["--join", "all.mp3"]), 2, &["all.mp3", "WAV and FLAC"]);
+    refused(&batch(&bench, "lines.txt", &["--join", "all.wav", "--shard", "1/2"]), 2, &["cannot be used with"]);
+    refused(&batch(&bench, "lines.txt", &["--subtitles", "all.srt"]), 2, &["--join"]);
+    refused(&batch(&bench, "lines.txt", &["--name", "{n}.flac", "--format", "f32"]), 2, &["1.flac", "i24"]);
+    refused(&batch(&bench, "lines.txt", &["--name", "{n}.flac", "--join", "a.wav"]), 2, &["only WAV files are joined"]);
     refused(&batch(&bench, "lines.txt", &[]), 1, &["out"]);
     assert_eq!(bench.names(), ["empty.txt", "latin.txt", "lines.txt", "out"]);
 }
@@ -131,6 +136,93 @@ fn a_read_only_folder_is_refused_before_a_model_is_loaded() {
     refused(&output, 1, &["out", "read-only"]);
     assert!(!stderr(&output).contains("line 1"), "{}", stderr(&output));
     assert_eq!(files(&bench.path("out")), Vec::<String>::new());
+}
+
+fn samples(path: &Path) -> Vec<i16> {
+    WavReader::open(path).unwrap().into_samples::<i16>().map(Result::unwrap).collect()
+}
+
+#[test]
+fn lines_are_joined_in_order_without_a_change() {
+    let bench = Bench::new();
+    bench.write("lines.txt", "One, a little longer.\n\nTwo.\nThree is here.\n");
+    let flags = ["--seed", "4", "--batch-size", "3", "--join", "all.wav", "--subtitles", "all.json", "--gap", "50"];
+    let output = batch(&bench, "lines.txt", &flags);
+    done(&output);
+    assert!(stderr(&output).contains("`all.wav`: 3 lines joined"), "{}", stderr(&output));
+    let lines: Vec<Vec<i16>> = ["0001", "0003", "0004"].map(|n| samples(&bench.path(&format!("out/{n}.wav")))).into();
+    assert!(samples(&bench.path("all.wav")) == lines.join([0; 1200].as_slice()));
+    let json: Value = serde_json::from_slice(&fs::read(bench.path("all.json")).unwrap()).unwrap();
+    let second = lines[0].len() as f64 / 24_000.0 + 0.05;
+    assert!((json["utterances"][1]["start"].as_f64().unwrap() - second).abs() < 1e-9, "{json}");
+    assert_eq!(json["utterances"][2]["text"], "Three is here.");
+
+    // All lines are done, and the file is made again.
+    fs::remove_file(bench.path("all.wav")).unwrap();
+    let again = batch(&bench, "lines.txt", &flags);
+    done(&again);
+    assert!(stderr(&again).contains("nothing to do: 3 lines in `out` are done"), "{}", stderr(&again));
+    assert!(bench.path("all.wav").is_file());
+
+    // With a line missing it stays as it was.
+    bench.write("lines.txt", "One, a little longer.\n\u{1F389}\n");
+    fs::write(bench.path("all.wav"), "as it was").unwrap();
+    refused(&batch(&bench, "lines.txt", &flags), 3, &["`all.wav` is not written"]);
+    assert_eq!(fs::read(bench.path("all.wav")).unwrap(), b"as it was");
+    let own = ["--join", "out/0001.wav"];
+    refused(&batch(&bench, "lines.txt", &own), 2, &["`out/0001.wav` is the file of line 1"]);
+}
+
+#[test]
+fn lines_can_be_flac() {
+    let bench = Bench::new();
+    bench.write("lines.txt", "One.\nTwo.\n");
+    done(&batch(&bench, "lines.txt", &["--name", "{n}.flac"]));
+    assert_eq!(files(&bench.path("out")), ["1.flac", "2.flac"]);
+    assert_eq!(&fs::read(bench.path("out/1.flac")).unwrap()[..4], b"fLaC");
+}
+
+#[test]
+fn a_changed_batch_says_what_it_does_again() {
+    let bench = Bench::new();
+    bench.write("lines.txt", "One.\nTwo.\n");
+    done(&batch(&bench, "lines.txt", &["--seed", "1"]));
+    let plan = batch(&bench, "lines.txt", &["--seed", "2", "--dry-run"]);
+    done(&plan);
+    for part in
+        ["2 lines in `out` will be spoken again: settings or model", "2 lines to speak", "about", "MB, in about"]
+    {
+        assert!(stderr(&plan).contains(part), "{part}: {}", stderr(&plan));
+    }
+    let json = stdout(&batch(&bench, "lines.txt", &["--seed", "2", "--dry-run", "--json"]));
+    let last: Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["lines"], &last["skipped"]), (&2.into(), &0.into()));
+    assert!(last["seconds"].as_f64().unwrap() > 0.1 && last["wall"].as_f64().unwrap() > 0.0, "{last}");
+    bench.write("lines.txt", "One.\nSecond.\n");
+    let again = batch(&bench, "lines.txt", &["--seed", "1"]);
+    done(&again);
+    for part in ["1 line in `out` will be spoken again: their text is", "1 line in `out`: "] {
+        assert!(stderr(&again).contains(part), "{part}: {}", stderr(&again));
+    }
+    assert!(!stderr(&batch(&bench, "lines.txt", &["--seed", "3", "--force"])).contains("spoken again"));
+}
+
+#[cfg(unix)]
+#[test]
+fn two_runs_keep_out_of_each_others_way() {
+    let bench = Bench::new();
+    bench.write("lines.txt", long_list());
+    let mut child = start(&bench, "lines.txt", &["--batch-size", "2"]);
+    wait_for_lines(&bench, &mut child, 1);
+    refused(&batch(&bench, "lines.txt", &[]), 1, &["another `rtts batch` is at work in `out`", "--shard"]);
+    refused(&batch(&bench, "lines.txt", &["--shard", "1/2"]), 1, &["another `rtts batch`"]);
+    // Looking is allowed.
+    done(&batch(&bench, "lines.txt", &["--dry-run"]));
+    super::signal(&child, "INT");
+    refused(&child.wait_with_output().unwrap(), 130, &["finishing the lines under way"]);
+    let mut parts: Vec<Child> =
+        ["1/20", "2/20"].iter().map(|part| start(&bench, "lines.txt", &["--shard", part])).collect();
+    assert!(parts.iter_mut().all(|part| part.wait().unwrap().success()));
 }
 
 #[test]

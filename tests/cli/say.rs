@@ -41,7 +41,14 @@ fn places_that_cannot_be_written_are_refused_before_a_model_is_looked_for() {
     refused(&to("folder"), 1, &["folder"]);
     refused(&to("kept.wav"), 1, &["kept.wav", "read-only"]);
     refused(&to(""), 2, &["--output"]);
-    refused(&to("song.mp3"), 2, &["WAV only", "ffmpeg"]);
+    refused(&to("song.mp3"), 2, &["WAV and FLAC", "ffmpeg"]);
+    refused(&to("out.txt"), 2, &["WAV and FLAC", "`.txt`", "`.wav` or `.flac`"]);
+    refused(&bench.run(&["say", "hi", "-o", "x.flac", "--format", "f32", "-m", "./none"]), 2, &["FLAC", "i24"]);
+    let subtitles = |to: &str| bench.run(&["say", "hi", "-o", "x.wav", "--subtitles", to, "-m", "./none"]);
+    refused(&subtitles("x.txt"), 2, &["x.txt", ".srt, .vtt or .json"]);
+    refused(&subtitles("no/x.srt"), 1, &["no", "mkdir"]);
+    refused(&bench.run(&["say", "hi", "--lufs", "-16", "-m", "./none"]), 2, &["--lufs", "-o FILE"]);
+    refused(&bench.run(&["say", "hi", "--lufs", "16", "-o", "x.wav"]), 2, &["from -60 to -5"]);
     refused(&bench.run(&["say", "hi", "--raw", "-o", "x.raw", "-m", "./none"]), 2, &["--raw", "stdout"]);
     assert_eq!(bench.names(), ["folder", "kept.wav"]);
     assert_eq!(fs::read(&kept).unwrap(), b"as it was");
@@ -79,6 +86,82 @@ fn formats_and_rates() {
     assert_eq!((wav("b.wav").spec().sample_rate, wav("b.wav").spec().bits_per_sample), (48_000, 32));
     assert_eq!(wav("b.wav").len(), 2 * wav("a.wav").len());
     assert_eq!((wav("c.wav").spec().bits_per_sample, wav("c.wav").len()), (24, wav("a.wav").len()));
+}
+
+/// `rtts say` of a second and a half.
+fn longer(bench: &Bench, arguments: &[&str]) -> std::process::Output {
+    let mut usual = say_arguments(arguments);
+    let at = usual.iter().position(|a| *a == "--max-seconds").unwrap();
+    usual[at + 1] = "1.5";
+    bench.run(&usual)
+}
+
+#[test]
+fn flac_holds_the_same_samples() {
+    let bench = Bench::new();
+    let text = "Good evening, and welcome to the library.";
+    for (format, scale) in [("i16", 32_768.0), ("i24", 8_388_608.0)] {
+        done(&longer(&bench, &[text, "-o", "x.wav", "--seed", "3", "--format", format]));
+        done(&longer(&bench, &[text, "-o", "x.flac", "--seed", "3", "--format", format]));
+        let wav = WavReader::open(bench.path("x.wav")).unwrap();
+        let wav: Vec<i32> = wav.into_samples::<i32>().map(Result::unwrap).collect();
+        let flac = rtts::audio::read::read(&bench.path("x.flac")).unwrap();
+        let flac: Vec<i32> = flac.samples.iter().map(|x| (x * scale).round() as i32).collect();
+        assert!(wav.len() > 20_000 && wav == flac, "{format}: {} and {} samples", wav.len(), flac.len());
+    }
+}
+
+#[test]
+fn subtitles_tell_when_each_utterance_is_heard() {
+    let bench = Bench::new();
+    let text = "Good evening.\n\n[pause:1s] The library & the café close at 6.";
+    done(&bench.say(&[text, "-o", "x.wav", "--subtitles", "x.json", "--gap", "100"]));
+    done(&bench.say(&[text, "-o", "y.wav", "--subtitles", "x.srt", "--gap", "100"]));
+    let json: serde_json::Value = serde_json::from_slice(&fs::read(bench.path("x.json")).unwrap()).unwrap();
+    let cues = json["utterances"].as_array().unwrap();
+    let texts: Vec<&str> = cues.iter().map(|cue| cue["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["Good evening.", "The library & the café close at 6."]);
+    let time = |i: usize, key: &str| cues[i][key].as_f64().unwrap();
+    let length = f64::from(WavReader::open(bench.path("x.wav")).unwrap().len()) / 24_000.0;
+    assert!(time(0, "start") == 0.0 && (time(1, "end") - length).abs() < 1e-9, "{json}");
+    // A cut utterance fades for 10 ms before the silence.
+    assert!((time(1, "start") - time(0, "end") - 1.0).abs() < 0.011, "{json}");
+    let srt = fs::read_to_string(bench.path("x.srt")).unwrap();
+    assert!(srt.starts_with("1\n00:00:00,000 --> 00:00:00,") && srt.contains("\n2\n00:00:01,"), "{srt}");
+}
+
+#[test]
+fn a_loudness_that_was_asked_for_is_reached() {
+    let bench = Bench::new();
+    let output = longer(&bench, &["Good evening to all.", "-o", "x.wav", "--lufs", "-30", "--json", "--format", "f32"]);
+    done(&output);
+    let summary: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert!((summary["lufs"].as_f64().unwrap() + 30.0).abs() < 0.01, "{summary}");
+    let wav = WavReader::open(bench.path("x.wav")).unwrap();
+    let samples: Vec<f32> = wav.into_samples().map(Result::unwrap).collect();
+    let mut meter = ebur128::EbuR128::new(1, 24_000, ebur128::Mode::I).unwrap();
+    meter.add_frames_f32(&samples).unwrap();
+    assert!((meter.loudness_global().unwrap() + 30.0).abs() < 0.05);
+    // Through a pipe too, at the end.
+    let piped = longer(&bench, &["Good evening to all.", "-o", "-", "--lufs", "-30", "--format", "f32"]);
+    done(&piped);
+    let bytes: Vec<u8> = samples.iter().flat_map(|x| x.to_le_bytes()).collect();
+    assert!(piped.stdout.ends_with(&bytes));
+    let mut short = say_arguments(&["Hi.", "-o", "y.wav", "--lufs", "-30"]);
+    let at = short.iter().position(|a| *a == "--max-seconds").unwrap();
+    short[at + 1] = "0.2";
+    let output = bench.run(&short);
+    done(&output);
+    assert!(stderr(&output).contains("too short"), "{}", stderr(&output));
+}
+
+#[test]
+fn letters_that_the_voice_cannot_read_are_named() {
+    let bench = Bench::new();
+    let say = ["say", "He said नमस्ते.", "-m", "builtin", "--device", "cpu", "-o", "x.wav", "--max-seconds", "0.2"];
+    let output = bench.run(&say);
+    done(&output);
+    assert!(stderr(&output).contains("Latin letters only, and `नमस्ते` is Devanagari"), "{}", stderr(&output));
 }
 
 #[test]
@@ -260,6 +343,9 @@ fn without_a_sound_card_the_file_is_written_nevertheless() {
     assert_eq!(bench.names(), ["x.wav"]);
     let mut command = bench.command(&say_arguments(&["Hello."]));
     refused(&card.plug_into(&mut command).output().unwrap(), 1, &["sound", "-o out.wav"]);
+    // Whoever redirects stdout may expect the audio there.
+    let said = stderr(&card.plug_into(&mut command).output().unwrap());
+    assert!(said.contains("`-o -` writes it there"), "{said}");
 }
 
 #[test]

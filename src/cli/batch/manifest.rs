@@ -4,7 +4,7 @@
 //! a folder do not mix theirs. The last line about a file counts.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -38,6 +38,9 @@ pub struct Entry {
     pub stop: Option<String>,
     /// Wall time of the line by the length of its audio; its batch mates took part of that time.
     pub rtf: Option<f64>,
+    /// Seconds of audio that the run made in a second, up to this line, all lines together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<f64>,
     /// Why there is no file.
     pub error: Option<String>,
     /// Stands for text, settings and model: a line is done where this is the same.
@@ -54,24 +57,34 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Reads the manifest of `folder`, as far as there is one, and opens it for more lines.
+    /// Reads the manifest of `folder`, as far as there is one, and opens it for more lines. As long as it is open
+    /// nobody else has it open, except where all of them are `shared`: runs over different parts of one list.
     ///
     /// # Errors
-    /// Where it cannot be read or written.
-    pub fn open(folder: &Path) -> Result<Self> {
+    /// Where it cannot be read or written, or another run is at work in the folder.
+    pub fn open(folder: &Path, shared: bool) -> Result<Self> {
         let path = folder.join(FILE);
-        let known = read(&path)?;
         let failed = |e: std::io::Error| Error::io("cannot write", &path, &e);
         let mut file = OpenOptions::new().create(true).append(true).read(true).open(&path).map_err(failed)?;
+        match if shared { file.try_lock_shared() } else { file.try_lock() } {
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::new(format!("another `rtts batch` is at work in `{}`", folder.display())).hint(
+                    "wait until it ends, choose another folder, or give every run a part of the list with --shard",
+                ));
+            }
+            // Some network file systems know no locks.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        let known = read(&path)?;
         if ends_torn(&mut file).map_err(failed)? {
             file.write_all(b"\n").map_err(failed)?;
         }
         Ok(Self { path, file, known })
     }
 
-    /// The last entry about `file`.
-    pub fn about(&self, file: &str) -> Option<&Entry> {
-        self.known.get(file)
+    /// The last entry about every file, as they were when it was opened.
+    pub fn known(&self) -> &HashMap<String, Entry> {
+        &self.known
     }
 
     /// Appends an entry.
@@ -122,29 +135,42 @@ mod tests {
     #[test]
     fn the_last_word_about_a_file_counts() {
         let folder = tempfile::tempdir().unwrap();
-        let mut manifest = Manifest::open(folder.path()).unwrap();
-        assert!(manifest.about("1.wav").is_none());
+        let mut manifest = Manifest::open(folder.path(), true).unwrap();
+        assert!(manifest.known().is_empty());
         manifest.add(&entry(1, "1.wav", Some("broken"))).unwrap();
         manifest.add(&entry(2, "2.wav", None)).unwrap();
         manifest.add(&entry(1, "1.wav", None)).unwrap();
-        let manifest = Manifest::open(folder.path()).unwrap();
-        assert_eq!(manifest.about("1.wav"), Some(&entry(1, "1.wav", None)));
-        assert_eq!(manifest.about("2.wav").unwrap().n, 2);
-        assert!(manifest.about("3.wav").is_none());
+        let manifest = Manifest::open(folder.path(), true).unwrap();
+        assert_eq!(manifest.known().get("1.wav"), Some(&entry(1, "1.wav", None)));
+        assert_eq!((manifest.known()["2.wav"].n, manifest.known().len()), (2, 2));
     }
 
     #[test]
     fn a_torn_line_is_passed_over_and_closed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE);
-        Manifest::open(folder.path()).unwrap().add(&entry(1, "1.wav", None)).unwrap();
+        Manifest::open(folder.path(), true).unwrap().add(&entry(1, "1.wav", None)).unwrap();
         let mut bytes = fs::read(&path).unwrap();
         bytes.extend_from_slice(b"{\"v\":1,\"n\":2,\"te\xC3");
         fs::write(&path, bytes).unwrap();
-        let mut manifest = Manifest::open(folder.path()).unwrap();
-        assert!(manifest.about("1.wav").is_some());
+        let mut manifest = Manifest::open(folder.path(), true).unwrap();
+        assert!(manifest.known().contains_key("1.wav"));
         manifest.add(&entry(3, "3.wav", None)).unwrap();
-        let manifest = Manifest::open(folder.path()).unwrap();
-        assert!(manifest.about("1.wav").is_some() && manifest.about("3.wav").is_some());
+        let manifest = Manifest::open(folder.path(), true).unwrap();
+        assert!(manifest.known().contains_key("1.wav") && manifest.known().contains_key("3.wav"));
+    }
+
+    #[test]
+    fn one_run_at_a_time_except_for_parts_of_a_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Manifest::open(folder.path(), false).unwrap();
+        for shared in [false, true] {
+            let error = Manifest::open(folder.path(), shared).unwrap_err();
+            assert!(error.to_string().contains("another") && error.cure().unwrap().contains("--shard"), "{error}");
+        }
+        drop(first);
+        let _second = Manifest::open(folder.path(), true).unwrap();
+        let _third = Manifest::open(folder.path(), true).unwrap();
+        assert!(Manifest::open(folder.path(), false).is_err());
     }
 }

@@ -11,11 +11,16 @@ use super::console::Console;
 use super::settings::{MachineArgs, Settings};
 use super::sound::{Cutting, Storing};
 use super::voice::{VoiceArgs, known_voice};
+use super::words::count;
 use super::{Outcome, input, interrupt::Interrupt, open, seed};
-use crate::audio::{place as places, temporary};
+use crate::audio::file::Kind;
+use crate::audio::pcm::Format;
+use crate::audio::{flac, place as places, temporary};
 use crate::error::{Error, Result};
 
 pub mod claim;
+pub mod estimate;
+pub mod join;
 pub mod list;
 pub mod manifest;
 pub mod name;
@@ -24,6 +29,8 @@ pub mod plan;
 #[cfg(test)]
 mod tests;
 
+use estimate::Estimate;
+use join::Joined;
 use list::{Form, Shard};
 use manifest::Manifest;
 use name::Template;
@@ -38,6 +45,7 @@ Examples:
   rtts batch lines.txt -d out/
   rtts batch lines.txt -d out/ --name \"{stem}-{n:04}-{voice}\" --voice Ross --seed 7
   rtts batch lines.csv -d out/ --seed 7         columns text, name, voice and more
+  rtts batch book.txt -d parts/ --join book.flac --subtitles book.srt
   rtts batch lines.txt -d out/ --shard 2/8      the second of eight machines")]
 pub struct Batch {
     /// The list: .txt with a line an utterance, .jsonl, .csv or .tsv; `-` is stdin
@@ -61,16 +69,28 @@ pub struct Batch {
     /// File names, from {n:04}, {stem}, {voice} and {hash}
     ///
     /// {n:04} is the line's number with at least four digits ({n:01}: with as many as it needs), {stem} the list's name without its ending, {voice}
-    /// the voice, {hash} the first twelve digits of the SHA-256 of the text.
+    /// the voice, {hash} the first twelve digits of the SHA-256 of the text. Names that end in .flac become FLAC files.
     #[arg(long, value_name = "TEMPLATE", default_value = "{n:04}", help_heading = "Output")]
     pub name: Template,
+    /// Join the files of all lines, in their order, into one .wav or .flac file
+    ///
+    /// It is written once every line is spoken, in this run or an earlier one. Between two lines stands the silence of
+    /// --gap.
+    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with = "shard")]
+    pub join: Option<PathBuf>,
+    /// Write the time of every line in the joined file, as .srt, .vtt or .json
+    #[arg(long, value_name = "FILE", help_heading = "Output", requires = "join")]
+    pub subtitles: Option<PathBuf>,
     /// Speak all lines, those that are done already too
     #[arg(long, help_heading = "Output", conflicts_with = "retry_failed")]
     pub force: bool,
     /// Speak only the lines that failed in an earlier run
     #[arg(long, help_heading = "Output")]
     pub retry_failed: bool,
-    /// Show which line goes to which file, and speak nothing
+    /// Show which line goes to which file and what it will come to, and speak nothing
+    ///
+    /// Length and size are estimates, from the lines that were spoken before where there are some; these tell how long
+    /// it will take, too.
     #[arg(long, help_heading = "Output")]
     pub dry_run: bool,
     /// Format and rate.
@@ -159,28 +179,59 @@ pub fn run(batch: &Batch, offline: bool, console: &Console) -> Result<Outcome> {
     let model = opened.fingerprint()?;
     let common = plan::Common { batch, like: &like, voice, voices: &voices, model: &model, activations };
     let base = batch.voice.seed.unwrap_or_else(seed::draw);
-    let tasks = plan::tasks(&lines, base, &common);
-    name::check(tasks.iter().map(|task| (task.n, task.file.as_str()))).map_err(|e| e.at(&place))?;
+    let all = plan::tasks(&lines, base, &common);
+    name::check(all.iter().map(|task| (task.n, task.file.as_str()))).map_err(|e| e.at(&place))?;
+    if let Some(task) = all.iter().find(|task| no_room(task, batch)) {
+        return Err(flac::no_floats(&batch.directory.join(&task.file)));
+    }
     let known = manifest::read(&batch.directory.join(manifest::FILE))?;
-    let (tasks, skipped) = plan::remaining(tasks, &known, batch);
+    let (tasks, skipped) = plan::remaining(&all, &known, batch);
     plan::check_outputs(&tasks, &known, batch)?;
-    if !batch.dry_run {
-        places::prepare_folder(&batch.directory)?;
-    }
     if batch.dry_run {
-        return plan::show(&tasks, skipped, batch, console);
+        plan::changed(&tasks, &known, batch).inspect(|what| console.note(what));
+        let bytes = batch.storing.rate.unwrap_or(opened.usual_rate()) as usize * batch.storing.format().bytes();
+        let estimate = Estimate::of(&tasks, &known, bytes as f64);
+        return plan::show(&tasks, skipped, &estimate, batch, console);
     }
+    let joined = Joined::wanted(batch, &all)?;
+    places::prepare_folder(&batch.directory)?;
+    let mut manifest = Manifest::open(&batch.directory, batch.shard.is_some())?;
+    // Another run may have been at work until now.
+    let (tasks, skipped) = plan::remaining(&all, manifest.known(), batch);
     if tasks.is_empty() {
-        console.note(format_args!("nothing to do: {skipped} lines in `{}` are done", batch.directory.display()));
-        return Ok(Outcome::Done);
+        let verb = if skipped == 1 { "is" } else { "are" };
+        let lines = count(skipped, "line");
+        console.note(format_args!("nothing to do: {lines} in `{}` {verb} done", batch.directory.display()));
+        return finish(joined.as_ref(), &all, Outcome::Done, console);
     }
+    plan::changed(&tasks, manifest.known(), batch).inspect(|what| console.note(what));
     temporary::sweep(&batch.directory);
     let slots = match batch.batch_size {
         Some(Slots::Exactly(count)) => count,
         Some(Slots::Auto) | None => USUAL_SLOTS,
     };
     let mut speaker = opened.load(slots.min(tasks.len().max(1)), console)?;
-    let mut manifest = Manifest::open(&batch.directory)?;
     let run = perform::Run { batch, skipped, interrupt: &interrupt, console };
-    run.speak(speaker.as_mut(), tasks, &mut manifest)
+    let outcome = run.speak(speaker.as_mut(), tasks, &mut manifest)?;
+    finish(joined.as_ref(), &all, outcome, console)
+}
+
+/// Whether the file of `task` cannot hold the samples that were asked for.
+fn no_room(task: &plan::Task, batch: &Batch) -> bool {
+    Kind::named(task.file.as_ref()) == Some(Kind::Flac) && batch.storing.format() == Format::F32
+}
+
+/// Joins what was spoken, where that was asked for and every line is there.
+fn finish(joined: Option<&Joined<'_>>, all: &[plan::Task], outcome: Outcome, console: &Console) -> Result<Outcome> {
+    let Some(joined) = joined else { return Ok(outcome) };
+    let path = joined.path().display();
+    match outcome {
+        Outcome::Done => {
+            let seconds = joined.write(all)?.seconds;
+            console.note(format_args!("`{path}`: {} joined, {seconds:.1} s of audio", count(all.len(), "line")));
+        }
+        Outcome::SomeFailed => console.warn(format_args!("`{path}` is not written: not every line was spoken")),
+        Outcome::Interrupted => {}
+    }
+    Ok(outcome)
 }

@@ -93,9 +93,13 @@ fn safe(value: &str) -> String {
     value.chars().map(|c| if c == '/' || c == '\\' || c.is_control() { '_' } else { c }).collect()
 }
 
+/// What a name may end in; others get the first of them.
+const ENDINGS: [&str; 2] = [".wav", ".flac"];
+
 /// The file of a line with this name.
 pub fn file(name: &str) -> String {
-    if name.to_lowercase().ends_with(".wav") { name.to_owned() } else { format!("{name}.wav") }
+    let lower = name.to_lowercase();
+    if ENDINGS.iter().any(|ending| lower.ends_with(ending)) { name.to_owned() } else { format!("{name}.wav") }
 }
 
 /// Checks all names of a batch, given with their lines' numbers.
@@ -109,7 +113,7 @@ pub fn check<'a>(names: impl IntoIterator<Item = (usize, &'a str)>) -> Result<()
         if !inside || name.contains('\0') {
             return Err(Error::usage(format!("line {n}: the name `{name}` leads out of the output folder")));
         }
-        if Path::new(name).file_stem().is_none_or(|stem| stem == ".wav") {
+        if Path::new(name).file_stem().is_none_or(|stem| ENDINGS.iter().any(|ending| stem == *ending)) {
             return Err(Error::usage(format!("line {n}: its file has no name")).hint("give a name with --name"));
         }
         // Some file systems do not tell `A.wav` from `a.wav`.
@@ -137,6 +141,7 @@ mod tests {
         assert_eq!(fill("{stem}-{n}-{voice}"), "lines-7-Ira_Lo.wav");
         assert_eq!(fill("a/{hash}.WAV"), "a/abc123.WAV");
         assert_eq!(fill("{n:01}"), "7.wav");
+        assert_eq!((fill("{n}.flac"), fill("v1.{n}")), ("7.flac".into(), "v1.7.wav".into()));
     }
 
     #[test]
@@ -149,7 +154,7 @@ mod tests {
     #[test]
     fn escapes_and_collisions_are_refused() {
         assert!(check([(1, "a.wav"), (2, "b/a.wav")]).is_ok());
-        for name in ["../a.wav", "/a.wav", "a/../../b.wav", "a\0.wav", ".wav", "./a.wav"] {
+        for name in ["../a.wav", "/a.wav", "a/../../b.wav", "a\0.wav", ".wav", ".flac", "./a.wav"] {
             assert!(check([(1, name)]).is_err(), "{name}");
         }
         let error = check([(1, "a.wav"), (2, "b.wav"), (5, "A.wav")]).unwrap_err().to_string();

@@ -10,12 +10,15 @@ use super::claim::Claim;
 use super::manifest::{Entry, Manifest};
 use super::plan::Task;
 use super::{Batch, place};
+use crate::audio::loudness::Levelled;
 use crate::cli::console::Console;
 use crate::cli::interrupt::Interrupt;
 use crate::cli::outlet::Outlet;
 use crate::cli::progress::Progress;
 use crate::cli::say::rtf;
+use crate::cli::sound;
 use crate::cli::speak::{Event, Told, speak};
+use crate::cli::words::count;
 use crate::cli::{Outcome, script};
 use crate::engine::Flow;
 use crate::error::{Error, Result};
@@ -37,6 +40,7 @@ pub struct Run<'a> {
 struct Work<'a, 'w> {
     run: &'w Run<'a>,
     rate: u32,
+    begun: Instant,
     /// By line number.
     tasks: HashMap<usize, Task>,
     /// Files under way, by line number.
@@ -76,9 +80,10 @@ impl Run<'_> {
         let mut progress = Progress::of(self.console, all as u64, "lines");
         let (done, failed, samples) = (0, 0, 0);
         let (tasks_by_n, outlets) = (HashMap::new(), HashMap::new());
-        let mut work = Work { run: self, rate, tasks: tasks_by_n, outlets, manifest, done, failed, samples };
+        let mut work = Work { run: self, rate, begun, tasks: tasks_by_n, outlets, manifest, done, failed, samples };
 
         let mut scripts = Vec::new();
+        let mut unreadable: Vec<(usize, String)> = Vec::new();
         for task in tasks {
             let script = match &task.refused {
                 Some(error) => Err(error.clone()),
@@ -86,11 +91,17 @@ impl Run<'_> {
             };
             match script {
                 Ok(script) => {
+                    unreadable.extend(script::unreadable(&script, speaker).map(|why| (task.n, why)));
                     scripts.push(script);
                     work.tasks.insert(task.n, task);
                 }
                 Err(error) => work.fail(&task, &error)?,
             }
+        }
+        if let [(n, why), more @ ..] = unreadable.as_slice() {
+            let more =
+                if more.is_empty() { String::new() } else { format!("; {} too", count(more.len(), "more line")) };
+            self.console.warn(format_args!("{}, line {n}: {why}{more}", place(self.batch)));
         }
         let mut scripts = scripts.into_iter();
         // What has begun is finished; nothing new begins once the user asked to stop.
@@ -129,7 +140,8 @@ impl Run<'_> {
             return self.console.report(&Summary { v: 1, done, failed, skipped, left, seconds, wall, rtf, device });
         }
         let mut line = format!(
-            "{done} lines in `{}`: {seconds:.1} s of audio in {:.1} s, RTF {:.2}, {device}",
+            "{} in `{}`: {seconds:.1} s of audio in {:.1} s, RTF {:.2}, {device}",
+            count(done, "line"),
             self.batch.directory.display(),
             wall.as_secs_f64(),
             rtf(wall, seconds),
@@ -162,7 +174,10 @@ impl Work<'_, '_> {
                 // Until the line is in the manifest.
                 let _claim = self.tasks.get(&id).map(|task| Claim::set(folder, &task.file));
                 match self.outlets.remove(&id).map(Outlet::finish) {
-                    Some(Ok(_)) => self.enter(id, &told),
+                    Some(Ok(finished)) => {
+                        self.explain(id, finished.levelled);
+                        self.enter(id, &told)
+                    }
                     Some(Err(error)) => self.give_up(id, &error),
                     // Given up before, or not one sample came.
                     None => self.give_up(id, &Error::new("the model ended without a sound")),
@@ -190,6 +205,14 @@ impl Work<'_, '_> {
         }
     }
 
+    /// Says where a loudness that was asked for was not reached.
+    fn explain(&self, id: usize, levelled: Option<Levelled>) {
+        let levelled = levelled.zip(self.run.batch.storing.lufs);
+        if let Some(why) = levelled.and_then(|(levelled, wanted)| sound::explain(&levelled, wanted)) {
+            self.run.console.warn(format_args!("{}, line {id}: loudness: {why}", place(self.run.batch)));
+        }
+    }
+
     /// A line is done: its file stands, so it enters the manifest.
     fn enter(&mut self, id: usize, told: &Told) -> Result<()> {
         let Some(task) = self.tasks.remove(&id) else { return Ok(()) };
@@ -211,6 +234,8 @@ impl Work<'_, '_> {
         entry.steps = Some(told.steps);
         entry.stop = Some(told.stop.name().to_owned());
         entry.rtf = Some(rounded(rtf(told.wall, seconds)));
+        let so_far = self.samples as f64 / f64::from(self.rate);
+        entry.speed = Some(rounded(so_far / self.begun.elapsed().as_secs_f64().max(1e-6)));
         self.add(&entry)
     }
 

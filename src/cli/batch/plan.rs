@@ -9,6 +9,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::Batch;
+use super::estimate::Estimate;
 use super::list::Line;
 use super::manifest::Entry;
 use super::name::{self, Fill};
@@ -16,6 +17,7 @@ use super::{claim, place};
 use crate::cli::console::Console;
 use crate::cli::input;
 use crate::cli::voice::known_voice;
+use crate::cli::words::count;
 use crate::cli::{Outcome, seed};
 use crate::error::{Error, Result};
 use crate::models::Utterance;
@@ -136,21 +138,41 @@ pub fn digest(bytes: &[u8], digits: usize) -> String {
 }
 
 /// The tasks still to be done, and how many are not.
-pub fn remaining(tasks: Vec<Task>, known: &HashMap<String, Entry>, batch: &Batch) -> (Vec<Task>, usize) {
-    let all = tasks.len();
-    let wanted = |task: &Task| {
+pub fn remaining(tasks: &[Task], known: &HashMap<String, Entry>, batch: &Batch) -> (Vec<Task>, usize) {
+    let wanted = |task: &&Task| {
         let entry = known.get(&task.file);
         let failed = entry.is_some_and(|e| e.error.is_some());
         if batch.retry_failed {
             return failed;
         }
-        let whole = |e: &Entry| e.bytes.is_some() && e.bytes == size(&batch.directory.join(&task.file));
-        let done = entry.is_some_and(|e| e.error.is_none() && e.key == task.key && whole(e));
-        batch.force || !done
+        batch.force || !entry.is_some_and(|e| e.key == task.key && stands(task, e, batch))
     };
-    let left: Vec<Task> = tasks.into_iter().filter(wanted).collect();
-    let skipped = all - left.len();
+    let left: Vec<Task> = tasks.iter().filter(wanted).cloned().collect();
+    let skipped = tasks.len() - left.len();
     (left, skipped)
+}
+
+/// Whether the file of `task` is the one that `entry` tells of.
+fn stands(task: &Task, entry: &Entry, batch: &Batch) -> bool {
+    entry.error.is_none() && entry.bytes.is_some() && entry.bytes == size(&batch.directory.join(&task.file))
+}
+
+/// Says how many of the `tasks` were spoken before and will be spoken again because something changed.
+pub fn changed(tasks: &[Task], known: &HashMap<String, Entry>, batch: &Batch) -> Option<String> {
+    if batch.force || batch.retry_failed {
+        return None;
+    }
+    let spoken = tasks.iter().filter_map(|task| Some((task, known.get(&task.file)?)));
+    let again: Vec<_> = spoken.filter(|(task, entry)| stands(task, entry, batch)).collect();
+    let texts = again.iter().filter(|(task, entry)| task.text != entry.text).count();
+    let what = match (again.len(), texts) {
+        (0, _) => return None,
+        (_, 0) => "settings or model are",
+        (all, texts) if all == texts => "their text is",
+        _ => "text, settings or model are",
+    };
+    let folder = batch.directory.display();
+    Some(format!("{} in `{folder}` will be spoken again: {what} not as before", count(again.len(), "line")))
 }
 
 /// The size of a regular file.
@@ -181,13 +203,21 @@ pub fn check_outputs(tasks: &[Task], known: &HashMap<String, Entry>, batch: &Bat
 ///
 /// # Errors
 /// Where stdout cannot be written.
-pub fn show(tasks: &[Task], skipped: usize, batch: &Batch, console: &Console) -> Result<Outcome> {
+pub fn show(tasks: &[Task], skipped: usize, estimate: &Estimate, batch: &Batch, console: &Console) -> Result<Outcome> {
     #[derive(Serialize)]
     struct Shown<'a> {
         v: u32,
         n: usize,
         file: &'a str,
         text: &'a str,
+    }
+    #[derive(Serialize)]
+    struct Planned<'a> {
+        v: u32,
+        lines: usize,
+        skipped: usize,
+        #[serde(flatten)]
+        estimate: &'a Estimate,
     }
     for task in tasks {
         if console.json() {
@@ -199,6 +229,11 @@ pub fn show(tasks: &[Task], skipped: usize, batch: &Batch, console: &Console) ->
     let refused = tasks.iter().filter_map(|task| Some((task.n, task.refused.clone()?)));
     let refused: Vec<Error> = refused.map(|(n, error)| error.at(format_args!("{}, line {n}", place(batch)))).collect();
     refused.iter().for_each(|error| console.error(error));
-    console.note(format_args!("{} lines to speak, {skipped} skipped; nothing was done", tasks.len()));
+    if console.json() {
+        console.object(&Planned { v: 1, lines: tasks.len(), skipped, estimate })?;
+    } else {
+        let lines = count(tasks.len(), "line");
+        console.note(format_args!("{lines} to speak, {skipped} skipped{estimate}; nothing was done"));
+    }
     Ok(if refused.is_empty() { Outcome::Done } else { Outcome::SomeFailed })
 }

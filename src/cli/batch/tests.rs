@@ -60,10 +60,10 @@ impl Bench {
         );
         name::check(tasks.iter().map(|t| (t.n, t.file.as_str())))?;
         let known = manifest::read(&self.path(manifest::FILE))?;
-        let (tasks, skipped) = plan::remaining(tasks, &known, &batch);
+        let (tasks, skipped) = plan::remaining(&tasks, &known, &batch);
         plan::check_outputs(&tasks, &known, &batch)?;
         let console = Console::new(&Global { quiet: true, ..Global::default() });
-        let mut manifest = Manifest::open(&batch.directory)?;
+        let mut manifest = Manifest::open(&batch.directory, false)?;
         let run = Run { batch: &batch, skipped, interrupt: &self.interrupt, console: &console };
         run.speak(speaker, tasks, &mut manifest).map(|outcome| (outcome, skipped))
     }

@@ -24,7 +24,9 @@ struct Object {
 
 /// An object for every line that is not blank.
 pub fn json(list: &str, place: &str) -> Result<Vec<Line>> {
-    let lines = list.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    // Files put one after the other keep their byte order marks.
+    let lines = list.lines().map(|line| line.trim_start_matches('\u{FEFF}')).enumerate();
+    let lines = lines.filter(|(_, line)| !line.trim().is_empty());
     lines.map(|(i, line)| object(i + 1, line).map_err(|e| at(place, i + 1, e))).collect()
 }
 
@@ -159,6 +161,8 @@ mod tests {
         let lines = Form::Jsonl.lines(list, "x").unwrap();
         assert_eq!((lines[0].n, lines[0].own.seed, lines[0].own.voice.as_deref()), (1, Some(5), Some("Ira")));
         assert_eq!((lines[1].n, lines[1].name.as_deref(), lines[1].own.max_seconds), (3, Some("b"), Some(1.5)));
+        let marked = "\u{FEFF}{\"text\": \"One\"}\n\u{FEFF}{\"text\": \"Two\"}\n";
+        assert_eq!(Form::Jsonl.lines(marked, "x").unwrap().len(), 2);
         for (wrong, why) in [
             ("{\"text\": \"One\"}\n{\"txt\": \"Two\"}", "line 2: unknown field `txt`"),
             ("[1, 2]", "line 1"),
