@@ -51,7 +51,7 @@ impl Kind {
 /// A mono sound file in the making. Dropped before [`SoundFile::finish`], it leaves nothing behind.
 pub enum SoundFile {
     /// A WAV file.
-    Wav(WavFile),
+    Wav(Box<WavFile>),
     /// A FLAC file.
     Flac(Box<FlacFile>),
 }
@@ -63,7 +63,7 @@ impl SoundFile {
     /// An unknown ending, a format that the kind does not have, and as [`super::place::preflight`].
     pub fn create(path: &Path, rate: u32, format: Format) -> Result<Self> {
         match Kind::of(path)? {
-            Kind::Wav => WavFile::create(path, rate, format).map(Self::Wav),
+            Kind::Wav => WavFile::create(path, rate, format).map(Box::new).map(Self::Wav),
             Kind::Flac => FlacFile::create(path, rate, format).map(Box::new).map(Self::Flac),
         }
     }

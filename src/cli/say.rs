@@ -370,7 +370,7 @@ fn play_out(mut player: Player, interrupt: &Interrupt, console: &Console) -> Res
         console.warn(format_args!("the sound card complained: {complaint}"));
     }
     if played.underruns > 0 {
-        let times = count(played.underruns as u64, "time");
+        let times = count(played.underruns, "time");
         console.detail(1, format_args!("the sound ran out {times} while it was played"));
     }
     Ok(())

@@ -351,7 +351,10 @@ fn without_a_sound_card_the_file_is_written_nevertheless() {
 #[test]
 fn the_text_is_never_overwritten() {
     let bench = Bench::new();
-    bench.write("t.txt", "Good evening.");
-    refused(&bench.say(&["-f", "t.txt", "-o", "./t.txt"]), 2, &["t.txt", "input and output are the same file"]);
-    assert_eq!(fs::read(bench.path("t.txt")).unwrap(), b"Good evening.");
+    for (text, flags) in [("t.wav", ["-o", "./t.wav"]), ("t.srt", ["--subtitles", "./t.srt"])] {
+        bench.write(text, "Good evening.");
+        let output = bench.say(&[["-f", text], flags].concat());
+        refused(&output, 2, &[text, "input and output are the same file"]);
+        assert_eq!(fs::read(bench.path(text)).unwrap(), b"Good evening.");
+    }
 }

@@ -184,6 +184,7 @@ pub fn run(batch: &Batch, offline: bool, console: &Console) -> Result<Outcome> {
     if let Some(task) = all.iter().find(|task| no_room(task, batch)) {
         return Err(flac::no_floats(&batch.directory.join(&task.file)));
     }
+    let joined = Joined::wanted(batch, &all)?;
     let known = manifest::read(&batch.directory.join(manifest::FILE))?;
     let (tasks, skipped) = plan::remaining(&all, &known, batch);
     plan::check_outputs(&tasks, &known, batch)?;
@@ -193,7 +194,6 @@ pub fn run(batch: &Batch, offline: bool, console: &Console) -> Result<Outcome> {
         let estimate = Estimate::of(&tasks, &known, bytes as f64);
         return plan::show(&tasks, skipped, &estimate, batch, console);
     }
-    let joined = Joined::wanted(batch, &all)?;
     places::prepare_folder(&batch.directory)?;
     let mut manifest = Manifest::open(&batch.directory, batch.shard.is_some())?;
     // Another run may have been at work until now.
