@@ -12,6 +12,7 @@ pub(crate) mod names;
 mod pointer;
 mod pth;
 mod quantisation;
+pub mod random;
 mod safetensors;
 mod shards;
 mod source;
@@ -27,7 +28,7 @@ pub use detect::{Layout, Packing, architecture};
 pub use groups::Group;
 pub use quantisation::Claim;
 pub use safetensors::Tensor;
-pub use source::Source;
+pub use source::{Files, Source};
 
 /// Folders below the checkpoint's own that hold tensors of their own.
 const FOLDERS: [&str; 2] = ["", "codec/"];

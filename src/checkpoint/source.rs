@@ -1,5 +1,6 @@
-//! Where the files of a checkpoint come from: a folder, or bytes inside the program.
+//! Where the files of a checkpoint come from: a folder, bytes inside the program, or memory.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +17,22 @@ pub enum Source {
     Folder(PathBuf),
     /// Files compiled into the program: name and content.
     Embedded(&'static [(&'static str, &'static [u8])]),
+    /// Files that were made up in memory.
+    Memory(Files),
+}
+
+/// Files in memory, cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Files {
+    origin: Arc<str>,
+    files: Arc<BTreeMap<String, Bytes>>,
+}
+
+impl Files {
+    /// `origin` stands for all of them in messages.
+    pub fn new(origin: impl Into<Arc<str>>, files: BTreeMap<String, Bytes>) -> Self {
+        Self { origin: origin.into(), files: Arc::new(files) }
+    }
 }
 
 impl Source {
@@ -24,6 +41,7 @@ impl Source {
         match self {
             Source::Folder(folder) => folder.display().to_string(),
             Source::Embedded(_) => "builtin".to_owned(),
+            Source::Memory(files) => files.origin.to_string(),
         }
     }
 
@@ -32,6 +50,7 @@ impl Source {
         match self {
             Source::Folder(folder) => folder.join(file).display().to_string(),
             Source::Embedded(_) => format!("builtin/{file}"),
+            Source::Memory(files) => format!("{}/{file}", files.origin),
         }
     }
 
@@ -40,6 +59,7 @@ impl Source {
         match self {
             Source::Folder(folder) => is_inside(file) && folder.join(file).is_file(),
             Source::Embedded(files) => files.iter().any(|(name, _)| *name == file),
+            Source::Memory(files) => files.files.contains_key(file),
         }
     }
 
@@ -56,6 +76,10 @@ impl Source {
                 Some((_, content)) => Ok(Bytes::from(*content)),
                 None => Err(Error::new(format!("the built-in model has no file `{file}`"))),
             },
+            Source::Memory(files) => match files.files.get(file) {
+                Some(content) => Ok(content.clone()),
+                None => Err(Error::new(format!("`{}` has no file `{file}`", files.origin))),
+            },
         }
     }
 
@@ -69,6 +93,7 @@ impl Source {
                 .map(|entry| entry.file_name().to_string_lossy().into_owned())
                 .collect(),
             Source::Embedded(files) => files.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            Source::Memory(files) => files.files.keys().cloned().collect(),
         };
         names.sort();
         names
@@ -117,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_both_kinds_of_source() {
+    fn reads_every_kind_of_source() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("codec")).unwrap();
         std::fs::write(folder.path().join("codec/a"), b"abc").unwrap();
@@ -133,5 +158,13 @@ mod tests {
         assert!(source.has("config.json"));
         assert_eq!(&*source.read("config.json").unwrap(), b"{}");
         assert!(source.read("x").unwrap_err().to_string().contains("`x`"));
+
+        let files = BTreeMap::from([("config.json".to_owned(), Bytes::from(&b"[]"[..]))]);
+        let source = Source::Memory(Files::new("made up", files));
+        assert!(source.has("config.json") && !source.has("x"));
+        assert_eq!((source.origin(), source.place("x")), ("made up".into(), "made up/x".into()));
+        assert_eq!(&*source.read("config.json").unwrap(), b"[]");
+        assert_eq!(source.list(), ["config.json"]);
+        assert!(source.read("x").unwrap_err().to_string().contains("`made up` has no file `x`"));
     }
 }

@@ -5,7 +5,7 @@
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use super::{batch, completions, doctor, info, kernels, man, models, say, voices};
+use super::{batch, bench, completions, doctor, info, kernels, man, models, say, voices};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -125,7 +125,9 @@ pub enum Command {
     Voices(voices::Voices),
     /// Download, list, check and remove models
     Models(models::Models),
-    /// Say what works on this machine, for a report
+    /// Measure how fast a model speaks here
+    Bench(bench::Bench),
+    /// Look for what could keep rtts from working here
     Doctor(doctor::Doctor),
     /// Compile the GPU kernels, without a GPU
     Kernels(kernels::Kernels),

@@ -56,12 +56,17 @@ impl Config {
     /// # Errors
     /// A file that cannot be read or understood, or one that `RTTS_CONFIG` names and that is not there.
     pub fn load() -> Result<Self> {
+        match Self::path() {
+            Some((path, required)) => Self::read(&path, required),
+            None => Ok(Self::default()),
+        }
+    }
+
+    /// Where the file is, and whether it must be there; `None` where the user has no folder for it.
+    pub fn path() -> Option<(PathBuf, bool)> {
         match std::env::var_os("RTTS_CONFIG").filter(|v| !v.is_empty()) {
-            Some(path) => Self::read(Path::new(&path), true),
-            None => match dirs::config_dir() {
-                Some(folder) => Self::read(&folder.join("rtts").join("config.toml"), false),
-                None => Ok(Self::default()),
-            },
+            Some(path) => Some((path.into(), true)),
+            None => dirs::config_dir().map(|folder| (folder.join("rtts").join("config.toml"), false)),
         }
     }
 

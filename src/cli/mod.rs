@@ -13,6 +13,7 @@ use crate::error::{Kind, Result};
 
 pub mod args;
 pub mod batch;
+pub mod bench;
 pub mod completions;
 pub mod config;
 pub mod console;
@@ -89,9 +90,10 @@ fn dispatch(command: &Command, offline: bool, console: &Console) -> Result<Outco
         Command::Say(say) => say::run(say, offline, console),
         Command::Batch(batch) => batch::run(batch, offline, console),
         Command::Models(models) => models::run(models, offline, console),
+        Command::Bench(bench) => bench::run(bench, offline, console),
+        Command::Doctor(doctor) => doctor::run(doctor, offline, console),
         Command::Info(info) => explain(info, offline, console),
         Command::Voices(voices) => voices::run(voices, offline, console),
-        Command::Doctor(doctor) => doctor::run(doctor, console),
         Command::Kernels(kernels) => kernels::run(kernels, console),
         Command::Completions(completions) => completions::run(completions, console),
         Command::Man(man) => man::run(man, console),

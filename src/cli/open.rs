@@ -10,6 +10,7 @@ use super::config::Config;
 use super::console::Console;
 use super::settings::{Device, Settings};
 use crate::builtin;
+use crate::checkpoint::random::Random;
 use crate::checkpoint::{Checkpoint, Layout, Source};
 use crate::compute::cpu::Cpu;
 use crate::compute::cuda::{self, Cuda};
@@ -34,10 +35,26 @@ pub struct Opened {
 /// As [`find`], and a device that there is not.
 pub fn open(settings: Settings, offline: bool, console: &Console) -> Result<Opened> {
     // Before gigabytes are downloaded for it.
+    check_device(&settings)?;
+    find(settings, offline, console)
+}
+
+/// A model full of random numbers, made in memory, to be run.
+///
+/// # Errors
+/// A device that there is not, or too little memory.
+pub fn made_up(random: Random, settings: Settings) -> Result<Opened> {
+    check_device(&settings)?;
+    let source = random.make()?;
+    let checkpoint = Checkpoint::open(source.clone())?;
+    Ok(Opened { name: source.origin(), checkpoint, source, settings })
+}
+
+fn check_device(settings: &Settings) -> Result<()> {
     if let Device::Cuda(number) = settings.device {
         cuda::Device::look(number).map_err(|error| settings.blame("device", error))?;
     }
-    find(settings, offline, console)
+    Ok(())
 }
 
 /// Finds the model that `settings` ask for, to be looked at, downloading what is missing.
@@ -104,6 +121,8 @@ impl Opened {
                 let contents: Vec<u8> = embedded.iter().flat_map(|(_, content)| content.iter().copied()).collect();
                 return Ok(digest(&contents, 16));
             }
+            // The same name stands for the same numbers.
+            Source::Memory(_) => return Ok(digest(self.name.as_bytes(), 16)),
         };
         for folder in [folder.clone(), folder.join("codec")] {
             list(&folder, &mut files).map_err(|e| Error::io("cannot read", &folder, &e))?;

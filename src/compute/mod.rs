@@ -11,6 +11,7 @@
 use crate::error::Result;
 use crate::matrix::{Matrix, PlainMatrix};
 
+pub mod check;
 pub mod cpu;
 pub mod cuda;
 pub mod random;

@@ -27,6 +27,7 @@ pub mod name;
 mod needed;
 mod obtain;
 mod progress;
+mod reach;
 mod settings;
 mod space;
 mod survey;
@@ -38,7 +39,9 @@ use crate::error::Result;
 pub use name::{Name, Repository};
 pub use obtain::{Obtained, pull};
 pub use progress::{Bars, Progress, Silent};
+pub use reach::{reach, writable};
 pub use settings::{Hub, Patience, Token};
+pub use space::free;
 pub use survey::{Cached, Finding, Missing, Verdict, find, is_cached, last_pulled, list, remove, verify};
 
 /// The local folder of a model: an existing folder as it is, or the snapshot of a hub model, downloaded where needed.

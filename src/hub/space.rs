@@ -44,7 +44,7 @@ pub(super) fn check(folder: &Path, needed: u64) -> Result<()> {
 
 /// Bytes that may still be written where `folder` is or will be; none where that cannot be told.
 #[cfg(target_os = "linux")]
-fn free(folder: &Path) -> Option<u64> {
+pub fn free(folder: &Path) -> Option<u64> {
     use std::os::unix::ffi::OsStrExt;
 
     let there = folder.ancestors().find(|path| path.exists())?;
@@ -62,8 +62,9 @@ fn free(folder: &Path) -> Option<u64> {
     Some(u64::from(answer.f_bavail) * u64::from(answer.f_frsize))
 }
 
+/// Bytes that may still be written; this system is not asked.
 #[cfg(not(target_os = "linux"))]
-fn free(_folder: &Path) -> Option<u64> {
+pub fn free(_folder: &Path) -> Option<u64> {
     None
 }
 

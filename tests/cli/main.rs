@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod batch;
+mod bench;
 mod man;
 mod say;
 #[cfg(all(target_os = "linux", feature = "playback"))]

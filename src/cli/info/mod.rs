@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 mod facts;
 mod licence;
-mod reads;
+pub mod reads;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -19,6 +19,7 @@ mod units;
 
 pub use facts::Facts;
 pub use licence::licence;
+pub use units::bytes;
 
 /// Explain a model: its kind, its packing, its sizes
 ///

@@ -7,8 +7,8 @@ use crate::compute::ReadRate;
 use crate::error::{Error, Result};
 use crate::machine;
 
-/// Larger than the last caches of servers.
-const LARGEST: usize = 1 << 30;
+/// Larger than the last caches of all but a few servers.
+const LARGEST: usize = 512 << 20;
 /// Below this a cache may answer in the memory's place.
 const SMALLEST: usize = 64 << 20;
 /// What a thread takes at a time.
