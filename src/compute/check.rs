@@ -24,10 +24,13 @@ pub struct Outcome {
     pub wrong: Option<String>,
 }
 
+/// Runs an operation on a device.
+type Operation<C> = fn(&C) -> Result<Pair>;
+
 /// Runs them all. Results may be off by `tolerance` times the size of what is added up: about 1e-5 for f32, 1e-2 for a
 /// backend that stores activations in 16 bits.
 pub fn all<C: Compute>(c: &C, tolerance: f64) -> Vec<Outcome> {
-    let checks: [(&'static str, fn(&C) -> Result<Pair>); 20] = [
+    let checks: [(&'static str, Operation<C>); 20] = [
         ("embed", embed),
         ("layer norm", layer_norm),
         ("RMS norm", rms_norm),

@@ -5,7 +5,7 @@ use super::{Bench, closed_pipe, done, model, refused, stderr, stdout};
 #[test]
 fn every_command_has_help_with_examples() {
     let bench = Bench::new();
-    for command in ["say", "batch", "info", "completions", "man", "voices", "models", "bench", "doctor"] {
+    for command in ["say", "batch", "info", "completions", "man", "voices", "models", "bench", "doctor", "kernels"] {
         let short = bench.run(&[command, "-h"]);
         let long = bench.run(&[command, "--help"]);
         done(&short);

@@ -33,6 +33,9 @@ pub struct Random {
     pub form: Form,
 }
 
+/// Files by name.
+type Named<T> = Vec<(&'static str, T)>;
+
 /// The models there are checkpoints of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
@@ -140,7 +143,7 @@ impl Random {
     }
 
     /// The text files, and the files of tensors.
-    fn files(self) -> (Vec<(&'static str, String)>, Vec<(&'static str, Vec<Wanted>)>) {
+    fn files(self) -> (Named<String>, Named<Vec<Wanted>>) {
         let packed = self.form == Form::Nvfp4;
         match self.model {
             Model::TinyAya => (

@@ -158,7 +158,7 @@ fn fill(pieces: Vec<Piece<'_>>, seed: u64) {
     std::thread::scope(|scope| {
         for _ in 1..threads {
             // Where no thread can be had, the others do its share.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, &work);
+            let _ = std::thread::Builder::new().spawn_scoped(scope, work);
         }
         work();
     });
