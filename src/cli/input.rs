@@ -21,7 +21,14 @@ pub fn read(path: &Path) -> Result<String> {
     if path.as_os_str() == STDIN {
         return stdin();
     }
-    let failed = |e: io::Error| Error::io("cannot read", path, &e);
+    let failed = |e: io::Error| {
+        let error = Error::io("cannot read", path, &e);
+        match e.kind() {
+            io::ErrorKind::NotFound => error.hint("check the path; `-` reads stdin"),
+            io::ErrorKind::IsADirectory => error.hint("name a file in it"),
+            _ => error,
+        }
+    };
     let bytes = fs::File::open(path).and_then(all).map_err(failed)?;
     text::decode(&bytes, &path.to_string_lossy())
 }

@@ -1,12 +1,12 @@
 //! `rtts man`: the manual pages, made from the definition of the command line. `man/` holds them; a test compares.
 
-use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
 
 use super::console::Console;
 use super::{Outcome, args};
+use crate::audio::place;
 use crate::error::{Error, Result};
 
 /// Arguments of `rtts man`.
@@ -23,11 +23,10 @@ pub struct Man {
 /// # Errors
 /// Where the folder cannot be written.
 pub fn run(man: &Man, console: &Console) -> Result<Outcome> {
-    fs::create_dir_all(&man.output).map_err(|e| Error::io("cannot make the folder", &man.output, &e))?;
+    place::prepare_folder(&man.output)?;
     let pages = pages()?;
     for (name, page) in &pages {
-        let path = man.output.join(name);
-        fs::write(&path, page).map_err(|e| Error::io("cannot write", &path, &e))?;
+        place::write_whole(&man.output.join(name), page)?;
     }
     console.note(format_args!("{} pages in `{}`", pages.len(), man.output.display()));
     Ok(Outcome::Done)

@@ -27,6 +27,7 @@ pub mod joiner;
 pub mod kernels;
 pub mod man;
 pub mod models;
+pub mod once;
 pub mod open;
 pub mod outlet;
 pub mod progress;

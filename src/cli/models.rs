@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::Outcome;
 use super::config::Config;
 use super::console::Console;
+use super::words::count;
 use crate::error::{Error, Result};
 use crate::hub::{self, Cached, Finding, Hub, Missing, Name, Repository, Verdict};
 
@@ -114,7 +115,7 @@ fn pull(models: &[String], hub: &Hub, console: &Console) -> Result<()> {
                 0 => "nothing to download".to_string(),
                 bytes => format!("{} downloaded", HumanBytes(bytes)),
             };
-            console.note(format_args!("`{label}`: {} files, {size}, {fetched}", obtained.files));
+            console.note(format_args!("`{label}`: {}, {size}, {fetched}", count(obtained.files, "file")));
             console.print(path)?;
         }
     }
@@ -282,7 +283,8 @@ fn verify(models: &[String], hub: &Hub, console: &Console) -> Result<()> {
         }
         if good {
             let sure = findings.iter().filter(|finding| finding.verdict == Verdict::Good).count();
-            console.print(format_args!("{name}: {sure} files are right"))?;
+            let verb = if sure == 1 { "is" } else { "are" };
+            console.print(format_args!("{name}: {} {verb} right", count(sure, "file")))?;
         }
     }
     match bad.as_slice() {
@@ -332,7 +334,7 @@ fn remove(models: &[String], yes: bool, hub: &Hub, console: &Console) -> Result<
         if console.json() {
             console.object(&Removed { v: 1, model: &id, freed })?;
         } else {
-            console.note(format_args!("removed `{id}`: {} are free again", HumanBytes(freed)));
+            console.note(format_args!("removed `{id}`, which freed {}", HumanBytes(freed)));
         }
     }
     Ok(())

@@ -8,6 +8,7 @@ use std::time::{Instant, UNIX_EPOCH};
 use super::batch::plan::digest;
 use super::config::Config;
 use super::console::Console;
+use super::once;
 use super::settings::{Device, Settings};
 use crate::builtin;
 use crate::checkpoint::random::Random;
@@ -84,7 +85,8 @@ fn default(hub: &Hub, console: &Console) -> String {
         console.note(format_args!("model: `{name}`, the last one pulled"));
         return name;
     }
-    console.note(format_args!("model: the built-in voice; `rtts models pull rumik` fetches a large one"));
+    let more = if once::first_time("larger-models") { "; `rtts models pull rumik` fetches a large one" } else { "" };
+    console.note(format_args!("model: the built-in voice{more}"));
     builtin::NAME.into()
 }
 

@@ -190,7 +190,7 @@ fn a_changed_batch_says_what_it_does_again() {
     let plan = batch(&bench, "lines.txt", &["--seed", "2", "--dry-run"]);
     done(&plan);
     for part in
-        ["2 lines in `out` will be spoken again: settings or model", "2 lines to speak", "about", "MB, in about"]
+        ["2 lines in `out` will be spoken again: settings or model", "2 lines to speak", "about", "iB, in about"]
     {
         assert!(stderr(&plan).contains(part), "{part}: {}", stderr(&plan));
     }

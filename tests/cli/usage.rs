@@ -68,7 +68,9 @@ fn without_a_model_the_built_in_voice_speaks() {
     let output = bench.run(&["voices"]);
     done(&output);
     assert_eq!(stdout(&output), "Clara\nRoss\n");
-    assert!(stderr(&output).contains("built-in"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("built-in voice; `rtts models pull"), "{}", stderr(&output));
+    // Which model it is stands there every time, the advice only once.
+    assert_eq!(stderr(&bench.run(&["voices"])), "model: the built-in voice\n");
     assert_eq!(stdout(&bench.run(&["voices", "-m", "builtin", "-q"])), "Clara\nRoss\n");
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use indicatif::HumanBytes;
 use serde::Serialize;
 
 use super::manifest::Entry;
@@ -55,7 +56,7 @@ impl fmt::Display for Estimate {
         if self.seconds == 0.0 {
             return Ok(());
         }
-        write!(f, "; about {} of audio, {:.1} MB", length(self.seconds), self.bytes / 1e6)?;
+        write!(f, "; about {} of audio, {}", length(self.seconds), HumanBytes(self.bytes as u64))?;
         match self.wall {
             Some(wall) => write!(f, ", in about {} at the speed of the lines spoken so far", length(wall)),
             None => Ok(()),
@@ -86,7 +87,7 @@ mod tests {
     #[test]
     fn without_measurements_letters_count() {
         let estimate = Estimate::of(&[task(&"a".repeat(1400))], &HashMap::new(), 48_000.0);
-        assert_eq!(estimate.to_string(), "; about 1 min 40 s of audio, 4.8 MB");
+        assert_eq!(estimate.to_string(), "; about 1 min 40 s of audio, 4.58 MiB");
         let signs = Estimate::of(&[task("今天天气很好")], &HashMap::new(), 48_000.0);
         assert!((1.0..2.0).contains(&signs.seconds), "{signs:?}");
         assert_eq!(Estimate::of(&[], &HashMap::new(), 48_000.0).to_string(), "");
@@ -107,7 +108,7 @@ mod tests {
         let estimate = Estimate::of(&[task("123456789"), task("123456789")], &known, 1.0);
         assert_eq!(
             estimate.to_string(),
-            "; about 18 s of audio, 18.0 MB, in about 6 s at the speed of the lines spoken so far"
+            "; about 18 s of audio, 17.17 MiB, in about 6 s at the speed of the lines spoken so far"
         );
     }
 

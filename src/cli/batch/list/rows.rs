@@ -5,6 +5,7 @@ use serde::Deserialize;
 use super::{Line, Own};
 use crate::cli::voice::{seconds, temperature};
 use crate::error::{Error, Result};
+use crate::suggest::nearest;
 
 /// The columns of a table, which are the keys of an object.
 const COLUMNS: &str = "the columns are text, name, voice, style, seed, temperature, top_k and max_seconds";
@@ -34,7 +35,12 @@ fn object(n: usize, line: &str) -> Result<Line, String> {
     let object: Object = serde_json::from_str(line).map_err(|e| {
         // The line within the line is always 1.
         let text = e.to_string();
-        text.split(" at line 1 column").next().unwrap_or_default().to_owned()
+        let why = text.split(" at line 1 column").next().unwrap_or_default().to_owned();
+        match unknown(&why) {
+            Some(name) => strange("key", name),
+            None if line.trim_start().starts_with('{') => why,
+            None => format!("no JSON object: {why}"),
+        }
     })?;
     let number = |value: Option<serde_json::Number>, check: fn(&str) -> Result<f32, String>, key: &str| {
         value.map(|v| check(&v.to_string()).map_err(|why| format!("`{key}`: {why}"))).transpose()
@@ -139,9 +145,23 @@ fn set(line: &mut Line, column: &str, cell: &str) -> Result<(), String> {
         }
         "temperature" => line.own.temperature = text.map(|t| temperature(&t)).transpose().map_err(|e| whole(&e))?,
         "max_seconds" => line.own.max_seconds = text.map(|t| seconds(&t)).transpose().map_err(|e| whole(&e))?,
-        _ => return Err(format!("the column `{column}` is not known; {COLUMNS}")),
+        _ => return Err(strange("column", column)),
     }
     Ok(())
+}
+
+/// The name that serde did not know.
+fn unknown(why: &str) -> Option<&str> {
+    why.strip_prefix("unknown field `")?.split('`').next()
+}
+
+/// What is said about a name that is none of ours.
+fn strange(kind: &str, name: &str) -> String {
+    let names = ["text", "name", "voice", "style", "seed", "temperature", "top_k", "max_seconds"];
+    match nearest(&name.replace('-', "_"), names) {
+        Some(near) => format!("the {kind} `{name}` is not known; did you mean `{near}`?"),
+        None => format!("the {kind} `{name}` is not known"),
+    }
 }
 
 fn at(place: &str, line: usize, why: String) -> Error {
@@ -164,11 +184,11 @@ mod tests {
         let marked = "\u{FEFF}{\"text\": \"One\"}\n\u{FEFF}{\"text\": \"Two\"}\n";
         assert_eq!(Form::Jsonl.lines(marked, "x").unwrap().len(), 2);
         for (wrong, why) in [
-            ("{\"text\": \"One\"}\n{\"txt\": \"Two\"}", "line 2: unknown field `txt`"),
+            ("{\"text\": \"One\"}\n{\"txt\": \"Two\"}", "line 2: the key `txt` is not known; did you mean `text`?"),
             ("[1, 2]", "line 1"),
             ("{\"text\": 5}", "line 1: invalid type"),
             ("{\"text\": \"a\", \"temperature\": -1}", "`temperature`"),
-            ("plain text", "line 1: expected"),
+            ("plain text", "line 1: no JSON object: expected"),
         ] {
             let error = Form::Jsonl.lines(wrong, "x").unwrap_err().to_string();
             assert!(error.contains(why) && !error.contains("column"), "{error}");
@@ -190,7 +210,7 @@ mod tests {
         assert!(Form::Csv.lines("", "x").unwrap().is_empty());
         for (wrong, why) in [
             ("a,b\n1,2", "line 1: the header names no column `text`"),
-            ("text,vioce\na,b", "line 2: the column `vioce`"),
+            ("text,vioce\na,b", "line 2: the column `vioce` is not known; did you mean `voice`?"),
             ("text\na,b", "line 2: 2 cells"),
             ("text\n\"a\n", "line 2: a quote is never closed"),
             ("text,seed\na,\nb,x", "line 3: `seed`"),
