@@ -16,7 +16,7 @@
 #define SLOTS 12  // of sums of a tile
 // Boxes of the belt; how many of them may be on their way.
 #if __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || (__CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200)
-#define BOXES (__CUDA_ARCH__ == 800 ? 4 : 8)
+#define BOXES (__CUDA_ARCH__ == 800 ? 4 : 6)
 #else
 #define BOXES 2  // 99 KB of shared memory
 #endif
@@ -53,8 +53,8 @@ KERNEL decode_begin(const u16* table, const u32* ids, float* x, float* stats, u3
 #pragma unroll
     for (u32 i = threadIdx.x; i < H; i += 256) {
         const float v = from_bf16(table[(u64)ids[r] * H + i]);
-        x[r * H + i] = v;
         const float2 of = stretch_stats(v);
+        x[r * H + i] = v;
         if (i % 16 == 0) *(float2*)(stats + r * (H / 8) + i / 8) = of;
     }
     if (r == 0)
@@ -82,8 +82,9 @@ DEVICE const u8* piece_of(const Shared& s, u32 box, u32 index) {
     return s.belt[place] + index * PIECE;
 }
 
-// A warp has read its piece of `box`.
+// A warp has read its piece of `box`. The copy engine, which fills the place again, is told in its own terms.
 DEVICE void drop_piece(Shared& s, u32 box) {
+    copy_engine_after();
     __syncwarp();
     if ((threadIdx.x & 31) == 0) barrier_arrive(shared_address(&s.empty[box % BOXES]));
 }
@@ -115,6 +116,10 @@ DEVICE void fetch(const Decode& p, Shared& s) {
     for (u32 l = 0; l < p.count; ++l) {
         const DecodeLayer& layer = p.layers[l];
         const u8 *input = layer.input, *down = layer.down, *o = layer.o;
+        // What the others will look at first.
+        if (lane < 3) asm volatile("prefetch.global.L1 [%0];" ::"l"((const u8*)&layer + lane * 32));
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(layer.gain + lane * 32));
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(layer.gain + lane * 32 + H / 2));
         for (u32 i = 0; i < belt.tiles; ++i) put(input + (u64)(blockIdx.x + i * gridDim.x) * BOX, 8);
         for (u32 i = 0; i < belt.owned; ++i) {
             const u64 tile = blockIdx.x + i * gridDim.x;
@@ -133,38 +138,47 @@ DEVICE void join_pair() {
 // row r are found by warp r alone: what all blocks ask for at the same time should be asked for once by each.
 DEVICE void normed(const Decode& p, Shared& s, const float (&gain)[8]) {
     const u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5, part = warp >> 1;
-    const float* x = p.x + part * 256 + lane * 8;
-    uint4 of[4][2];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        const u32 r = (warp & 1) + 2 * i;
-        if (r < p.rows) {
-            of[i][0] = fresh_16(x + (u64)r * H);
-            of[i][1] = fresh_16(x + (u64)r * H + 4);
-        }
-    }
+    uint4 a, b;
     if (warp < p.rows) {
         const float* stats = p.stats + (u64)warp * (H / 8) + lane * 8;
-        const uint4 a = fresh_16(stats), b = fresh_16(stats + 4);
-        float mean, by;
-        row_stats(a, b, p.eps, mean, by);
-        if (lane == 0) s.stats[warp] = make_float2(mean, by);
+        a = fresh_16(stats);
+        b = fresh_16(stats + 4);
     }
-    join<1, MULTIPLIERS>();
+#pragma unroll 1
+    for (u32 base = 0; base < p.rows; base += 4) {
+        uint4 of[2][2];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        const u32 r = (warp & 1) + 2 * i;
-        if (r < p.rows) {
-            const float mean = s.stats[r].x, by = s.stats[r].y;
-            const uint4 &u = of[i][0], &w = of[i][1];
-            const float v[8] = {__uint_as_float(u.x), __uint_as_float(u.y), __uint_as_float(u.z), __uint_as_float(u.w),
-                                __uint_as_float(w.x), __uint_as_float(w.y), __uint_as_float(w.z), __uint_as_float(w.w)};
-            u32 h[4];
+        for (int i = 0; i < 2; ++i) {
+            const u32 r = base + (warp & 1) + 2 * i;
+            if (r < p.rows) {
+                const float* x = p.x + (u64)r * H + part * 256 + lane * 8;
+                of[i][0] = fresh_16(x);
+                of[i][1] = fresh_16(x + 4);
+            }
+        }
+        if (base == 0) {
+            if (warp < p.rows) {
+                float mean, by;
+                row_stats(a, b, p.eps, mean, by);
+                if (lane == 0) s.stats[warp] = make_float2(mean, by);
+            }
+            join<1, MULTIPLIERS>();
+        }
 #pragma unroll
-            for (int j = 0; j < 4; ++j)
-                h[j] = to_bf16x2(mul(mul(add(v[2 * j], -mean), by), gain[2 * j]),
-                                 mul(mul(add(v[2 * j + 1], -mean), by), gain[2 * j + 1]));
-            *(uint4*)&s.normed[part][r][lane * 8] = make_uint4(h[0], h[1], h[2], h[3]);
+        for (int i = 0; i < 2; ++i) {
+            const u32 r = base + (warp & 1) + 2 * i;
+            if (r < p.rows) {
+                const float mean = s.stats[r].x, by = s.stats[r].y;
+                const uint4 &u = of[i][0], &w = of[i][1];
+                const float v[8] = {__uint_as_float(u.x), __uint_as_float(u.y), __uint_as_float(u.z), __uint_as_float(u.w),
+                                    __uint_as_float(w.x), __uint_as_float(w.y), __uint_as_float(w.z), __uint_as_float(w.w)};
+                u32 h[4];
+#pragma unroll
+                for (int j = 0; j < 4; ++j)
+                    h[j] = to_bf16x2(mul(mul(add(v[2 * j], -mean), by), gain[2 * j]),
+                                     mul(mul(add(v[2 * j + 1], -mean), by), gain[2 * j + 1]));
+                *(uint4*)&s.normed[part][r][lane * 8] = make_uint4(h[0], h[1], h[2], h[3]);
+            }
         }
     }
 }
@@ -189,7 +203,7 @@ DEVICE void finish_qkv(const Decode& p, const DecodeLayer& layer, const Shared& 
         turned(a, b, s.turns[r][row % D / 2]);
     }
     if (row < QW) {
-        *(float2*)(p.q + (u64)r * QW + row) = make_float2(a, b);
+        store_query(p, r, row, a, b);
     } else {
         const u32 at = row - QW, values = at >= KVW;
         u16* block = (u16*)s.block[r] + layer.cache;
@@ -253,9 +267,9 @@ DEVICE void multiply(const Decode& p, Shared& s) {
         const DecodeLayer& layer = p.layers[l];
         uint4 b[1][8];
         {
-            float gain[8];
-#pragma unroll
-            for (int j = 0; j < 8; ++j) gain[j] = layer.gain[(tid >> 6) * 256 + lane * 8 + j];
+            const float4* gains = (const float4*)(layer.gain + (tid >> 6) * 256 + lane * 8);
+            const float4 a = gains[0], c = gains[1];
+            const float gain[8] = {a.x, a.y, a.z, a.w, c.x, c.y, c.z, c.w};
             if (l && tid == 0) await(p.counters + COUNT_X, H / 16 * finishing * l);
             join<1, MULTIPLIERS>();
             normed(p, s, gain);
@@ -285,6 +299,7 @@ DEVICE void multiply(const Decode& p, Shared& s) {
         join<1, MULTIPLIERS>();
         for (u32 tile = blockIdx.x; tile < H / 16; tile += gridDim.x) {
             const u32 row = tid & 15, r = tid >> 4;
+            const float alpha_o = layer.alpha_o, alpha_down = layer.alpha_down;
             float old = 0.0f;
             if (r < rows) old = fresh(p.x + (u64)r * H + tile * 16 + row);
             {
@@ -320,13 +335,15 @@ DEVICE void multiply(const Decode& p, Shared& s) {
             if (warp < finishing) {
                 float x = 0.0f;
                 if (r < rows) {
-                    const float o = mul(sum_parts<8>(&s.o[0][row][r], 128), layer.alpha_o);
-                    const float down = mul(sum_parts<16>(&s.down[0][row][r], 128), layer.alpha_down);
+                    const float o = mul(sum_parts<8>(&s.o[0][row][r], 128), alpha_o);
+                    const float down = mul(sum_parts<16>(&s.down[0][row][r], 128), alpha_down);
                     x = add(add(old, o), down);
-                    p.x[(u64)r * H + tile * 16 + row] = x;
                 }
                 const float2 stats = stretch_stats(x);
-                if (r < rows && row == 0) *(float2*)(p.stats + (u64)r * (H / 8) + tile * 2) = stats;
+                if (r < rows) {
+                    p.x[(u64)r * H + tile * 16 + row] = x;
+                    if (row == 0) *(float2*)(p.stats + (u64)r * (H / 8) + tile * 2) = stats;
+                }
                 __syncwarp();
                 if (lane == 0) arrive(p.counters + COUNT_X);
             }
@@ -341,8 +358,8 @@ DEVICE void multiply(const Decode& p, Shared& s) {
 #define REGISTERS(CHANGE, N)
 #endif
 
-#define RA "112"
-#define RH "48"
+#define RA "120"
+#define RH "40"
 // Sixteen warps that multiply, four that attend, three that finish, one that fetches.
 extern "C" __global__ void __launch_bounds__(MULTIPLIERS + 256, 1) decode_layers(const Decode p) {
     extern __shared__ __align__(128) u8 raw[];
@@ -357,7 +374,7 @@ extern "C" __global__ void __launch_bounds__(MULTIPLIERS + 256, 1) decode_layers
         barrier_init(shared_address(&s.taken[tid]), 1);
     }
     if (tid == 0) barrier_init(shared_address(&s.staged), 1);
-    barrier_inits_seen();
+    copy_engine_after();
     for (u32 i = tid; i < p.rows * (D / 2); i += MULTIPLIERS + 256)
         s.turns[i / (D / 2)][i % (D / 2)] = ((const float2*)p.turns)[(u64)p.position[i / (D / 2)] * (D / 2) + i % (D / 2)];
     if (tid < p.rows) {
@@ -372,7 +389,10 @@ extern "C" __global__ void __launch_bounds__(MULTIPLIERS + 256, 1) decode_layers
     } else if (tid < MULTIPLIERS + 128) {
         REGISTERS("inc", RA);
         for (u32 l = 0; l < p.count; ++l) {
-            attend_rows(p, p.layers[l], blockIdx.x, gridDim.x, QKV_TILES * (l + 1), s.attention);
+            attend_rows(p, p.layers[l], blockIdx.x, gridDim.x, s.attention, [&]() {
+                if (tid == MULTIPLIERS) await(p.counters + COUNT_QKV, QKV_TILES * (l + 1));
+                join<2, 128>();
+            });
             if (tid == MULTIPLIERS) arrive(p.counters + COUNT_MIXED);
         }
     } else {

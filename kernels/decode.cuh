@@ -36,7 +36,7 @@ struct Decode {
     const float* turns;         // [positions, D/2, 2]: cosine and sine
     float* x;                   // [R, H] residual, in and out
     float* stats;               // [R, H/16, 2]: of 16 columns of x, their mean and the squares of what is away from it
-    float* q;                   // [R, Q] rotated
+    u16* q;                     // [R, Nh, 2, D] bf16: rotated, the leading part and the rest of each head
     u16* mixed;                 // [R, Q] bf16
     u16* gated;                 // [R, I] bf16
     float* partial;             // [R, Nkv, chunks, 4 * (D + 2)]: of a chunk, four heads' sums, largest, total
@@ -58,19 +58,22 @@ struct Decode {
 #define COUNT_X 96u
 #define COUNT_HEADS 128u
 
-DEVICE void arrive(u32* counter) {
-    asm volatile("fence.acq_rel.gpu;\nred.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
-}
+// One block tells, another reads: what was written before is there for whoever has seen the count. What it then reads it
+// reads past the first-level cache (`fresh`), so nothing has to be thrown out of that, as an acquiring load would.
+DEVICE void arrive(u32* counter) { asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory"); }
 
-DEVICE u32 seen(const u32* counter) {
-    u32 v;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(counter) : "memory");
-    return v;
+DEVICE u32 arrive_counted(u32* counter) {
+    u32 before;
+    asm volatile("atom.release.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+    return before;
 }
 
 // Until `counter` has reached `target`; for one thread, which lets the others on by a barrier.
 DEVICE void await(const u32* counter, u32 target) {
-    while ((int)(seen(counter) - target) < 0) {}
+    u32 v;
+    do {
+        asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(counter) : "memory");
+    } while ((int)(v - target) < 0);
 }
 
 template <int ID, int THREADS>
@@ -109,4 +112,13 @@ DEVICE void turned(float& a, float& b, float2 turn) {
     const float u = add(mul(a, turn.x), -mul(b, turn.y)), w = add(mul(b, turn.x), mul(a, turn.y));
     a = u;
     b = w;
+}
+
+// Two dimensions of a rotated query as the sum of bfloat16 numbers. `row` is a row of q's weights, even.
+DEVICE void store_query(const Decode& p, u32 r, u32 row, float a, float b) {
+    const u32 lead = to_bf16x2(a, b);
+    const u32 rest = to_bf16x2(add(a, -__uint_as_float(lead << 16)), add(b, -__uint_as_float(lead & 0xffff0000u)));
+    u16* at = p.q + ((u64)r * HEADS + row / D) * (2 * D) + row % D;
+    *(u32*)at = lead;
+    *(u32*)(at + D) = rest;
 }

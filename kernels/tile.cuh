@@ -118,7 +118,8 @@ DEVICE void barrier_init(u32 barrier, u32 count) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
 }
 
-DEVICE void barrier_inits_seen() {
+// The copy engine's accesses to shared memory come after what this thread has done to it.
+DEVICE void copy_engine_after() {
 #if BULK
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
@@ -182,7 +183,7 @@ struct Ring {
         in = out = phase = 0;
         if ((threadIdx.x & 31) == 0)
             for (int i = 0; i < STAGES; ++i) barrier_init(shared_address(barriers + i), 1);
-        barrier_inits_seen();
+        copy_engine_after();
         __syncwarp();
     }
     DEVICE void put(const u8* from) {
@@ -216,6 +217,7 @@ struct Ring {
     }
     // Every lane has read what it wanted of the oldest; its place may be filled again.
     DEVICE void drop() {
+        copy_engine_after();
         __syncwarp();
         if (++out == STAGES) {
             out = 0;

@@ -145,10 +145,13 @@ DEVICE uint2 once_8(const u8* at) {
     return v;
 }
 
+// Rows of W in different banks: 8 or 24 beyond a multiple of 32.
+#define SUMS_LINE(C) (8 * (C) + ((C) % 2 ? 0 : 8))
+
 template <int COLUMNS>
 struct InputShared {
     u16 h[8][COLUMNS * 8][256];           // part, row
-    float sums[8][16][COLUMNS * 8 + 8];   // part, row of W, row
+    float sums[8][16][SUMS_LINE(COLUMNS)];  // part, row of W, row
 };
 
 // Grid (SMs, ceil(R / (8 COLUMNS))), 256 threads: warp p takes part p of pairs of tiles.
@@ -206,7 +209,7 @@ DEVICE void input(const Decode& p, u32 index) {
                 *(float2*)&s.sums[warp][g + 8][c * 8 + 2 * t] = make_float2(d[i][c][2], d[i][c][3]);
             }
             __syncthreads();
-            constexpr u32 step = 16 * (COLUMNS * 8 + 8);
+            constexpr u32 step = 16 * SUMS_LINE(COLUMNS);
             for (u32 j = tid; j < 8 * rows; j += 256) {
                 const u32 n = j & 7, r = j >> 3;
                 if (tile < QKV_TILES) {
@@ -217,7 +220,7 @@ DEVICE void input(const Decode& p, u32 index) {
                     float b = mul(sum_parts<8>(&s.sums[0][n * 2 + 1][r], step), alpha);
                     if (layer.rotates && row < QW + KVW) turned(a, b, ((const float2*)p.turns)[(u64)position * (D / 2) + row % D / 2]);
                     if (row < QW) {
-                        *(float2*)(p.q + (u64)(r0 + r) * QW + row) = make_float2(a, b);
+                        store_query(p, r0 + r, row, a, b);
                     } else {
                         const u32 at = row - QW, values = at >= KVW;
                         u16* block = (u16*)p.table[(u64)slot * p.blocks + position / CHUNK % p.blocks] + layer.cache;
@@ -237,11 +240,17 @@ DEVICE void input(const Decode& p, u32 index) {
 extern "C" __global__ void __launch_bounds__(128) wide_attend(const Decode p, const u32 layer) {
     __shared__ Attention s;
     begun();
-    await_launch_before();
-    attend_rows(p, p.layers[layer], blockIdx.x, gridDim.x, 0, s);
+    attend_rows(p, p.layers[layer], blockIdx.x, gridDim.x, s, []() { await_launch_before(); });
 }
 
+// Pieces of a warp's ring: what the shared memory of a target has room for.
+#if __CUDA_ARCH__ == 800
+#define OUTPUT_STAGES 4
+#elif __CUDA_ARCH__ == 900 || (__CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200)
 #define OUTPUT_STAGES 6
+#else
+#define OUTPUT_STAGES 2
+#endif
 
 template <int COLUMNS>
 struct OutputShared {
