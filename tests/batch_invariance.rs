@@ -32,7 +32,7 @@ fn request(id: usize, seed: u64) -> Request {
         max_seconds: Some(0.4 + 0.16 * id as f32),
         ..Utterance::default()
     };
-    Request { id, utterance }
+    Request { id, utterance, ..Request::default() }
 }
 
 /// The bits of every request's samples.
@@ -43,7 +43,7 @@ fn speak(speaker: &mut dyn Speaker, requests: Vec<Request>) -> BTreeMap<usize, V
         match event {
             Event::Audio { id, samples } => said.entry(id).or_default().extend(samples.iter().map(|s| s.to_bits())),
             Event::Failed { id, error } => panic!("{id}: {error}"),
-            Event::Started { .. } | Event::Done { .. } => {}
+            Event::Started { .. } | Event::Again { .. } | Event::Done { .. } => {}
         }
         Ok(Flow::Continue)
     })
@@ -110,7 +110,7 @@ fn lines(speaker: &mut dyn Speaker) -> Vec<Request> {
     let request = |(id, utterance): (usize, Utterance)| {
         // Different lengths, so that slots fall free at different steps.
         let max_seconds = Some(0.16 * [5, 3, 6, 2, 4, 7, 5, 3][id] as f32);
-        Request { id, utterance: Utterance { seed: 7 + id as u64, max_seconds, ..utterance } }
+        Request { id, utterance: Utterance { seed: 7 + id as u64, max_seconds, ..utterance }, ..Request::default() }
     };
     utterances.into_iter().enumerate().map(request).collect()
 }
@@ -138,7 +138,7 @@ fn seeds_of_voxcpm2_decide_unless_there_is_no_noise() {
     let mut of = |seed, temperature| {
         let utterance =
             Utterance { text: "Hello!".into(), seed, temperature, max_seconds: Some(0.48), ..Utterance::default() };
-        speak(speaker.as_mut(), vec![Request { id: 0, utterance }]).remove(&0).unwrap()
+        speak(speaker.as_mut(), vec![Request { id: 0, utterance, ..Request::default() }]).remove(&0).unwrap()
     };
     let first = of(1, None);
     assert_eq!(first, of(1, None), "the same seed repeats");

@@ -13,4 +13,5 @@ pub mod play;
 pub mod read;
 pub mod resample;
 pub mod temporary;
+pub mod trim;
 pub mod wav;

@@ -5,7 +5,7 @@
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use super::{batch, bench, completions, doctor, info, kernels, man, models, say, voices};
+use super::{batch, bench, completions, doctor, info, kernels, man, models, say, voice_save, voices};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -121,7 +121,9 @@ pub enum Command {
     Batch(batch::Batch),
     /// Explain a model: its kind, its packing, its sizes
     Info(info::InfoArgs),
-    /// List the speakers of a model
+    /// Keep a recording's voice in a small file
+    Voice(voice_save::VoiceCommand),
+    /// List the speakers of a model, and the saved voices
     Voices(voices::Voices),
     /// Download, list, check and remove models
     Models(models::Models),

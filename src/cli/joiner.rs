@@ -1,4 +1,5 @@
 //! Pieces generated side by side become one stream in order: the first unfinished piece flows through, later ones wait.
+//! Where a piece may be spoken anew, it waits for its own end too.
 //!
 //! The model's samples are never changed, and a single piece is just them: a cut utterance ends where the limit was.
 //! Where another piece comes after a cut one, a fade stands between them: the last milliseconds, mirrored and fading to
@@ -12,6 +13,8 @@ use crate::audio::fade::{CUT_FADE_MS, fade_out, samples_in};
 /// Joins the pieces of one text.
 pub struct Joiner {
     rate: u32,
+    /// No piece is heard before its end, so that it can be spoken anew.
+    hold: bool,
     /// Silence before the first piece, in samples, until it is heard.
     lead: usize,
     /// The piece whose audio flows through.
@@ -36,10 +39,10 @@ struct Piece {
 
 impl Joiner {
     /// For pieces with `lead` samples of silence before the first and `gaps[i]` after piece i.
-    pub fn new(lead: usize, gaps: &[usize], rate: u32) -> Self {
+    pub fn new(lead: usize, gaps: &[usize], rate: u32, hold: bool) -> Self {
         let piece =
             |&gap: &usize| Piece { span: lead..lead, gap, waiting: Vec::new(), tail: VecDeque::new(), end: None };
-        Self { rate, lead, current: 0, heard: 0, pieces: gaps.iter().map(piece).collect() }
+        Self { rate, hold, lead, current: 0, heard: 0, pieces: gaps.iter().map(piece).collect() }
     }
 
     /// The next samples of piece `i`; returns what can be heard now.
@@ -48,15 +51,19 @@ impl Joiner {
         let piece = &mut self.pieces[i];
         piece.tail.extend(&samples[samples.len().saturating_sub(keep)..]);
         piece.tail.drain(..piece.tail.len().saturating_sub(keep));
-        if i == self.current {
-            let mut heard = vec![0.0; std::mem::take(&mut self.lead)];
-            heard.extend_from_slice(samples);
-            self.heard += heard.len();
-            piece.span.end = self.heard;
-            return heard;
-        }
         piece.waiting.extend_from_slice(samples);
-        Vec::new()
+        let mut heard = Vec::new();
+        if i == self.current && !self.hold {
+            self.flow(&mut heard);
+            self.heard += heard.len();
+        }
+        heard
+    }
+
+    /// Piece `i`, of which nothing was heard, begins anew.
+    pub fn again(&mut self, i: usize) {
+        self.pieces[i].waiting.clear();
+        self.pieces[i].tail.clear();
     }
 
     /// Piece `i` is over, `cut` or not; returns what can be heard now.
@@ -64,6 +71,7 @@ impl Joiner {
         self.pieces[i].end = Some(cut);
         let mut heard = Vec::new();
         while let Some(cut) = self.pieces.get(self.current).and_then(|p| p.end) {
+            self.flow(&mut heard);
             let piece = &self.pieces[self.current];
             if cut && self.current + 1 < self.pieces.len() {
                 let mut fade: Vec<f32> = piece.tail.iter().rev().copied().collect();
@@ -72,11 +80,9 @@ impl Joiner {
             }
             heard.resize(heard.len() + piece.gap, 0.0);
             self.current += 1;
-            if let Some(next) = self.pieces.get_mut(self.current) {
-                let begin = self.heard + heard.len();
-                heard.append(&mut next.waiting);
-                next.span = begin..self.heard + heard.len();
-            }
+        }
+        if !self.hold {
+            self.flow(&mut heard);
         }
         self.heard += heard.len();
         heard
@@ -85,6 +91,18 @@ impl Joiner {
     /// When each piece is heard, in samples from the beginning, without the silence after it.
     pub fn spans(&self) -> Vec<Range<usize>> {
         self.pieces.iter().map(|piece| piece.span.clone()).collect()
+    }
+
+    /// What waits in the current piece is heard.
+    fn flow(&mut self, heard: &mut Vec<f32>) {
+        if let Some(piece) = self.pieces.get_mut(self.current).filter(|piece| !piece.waiting.is_empty()) {
+            heard.resize(heard.len() + std::mem::take(&mut self.lead), 0.0);
+            let begin = self.heard + heard.len();
+            heard.append(&mut piece.waiting);
+            // What follows of a piece follows at once.
+            let begin = if piece.span.is_empty() { begin } else { piece.span.start };
+            piece.span = begin..self.heard + heard.len();
+        }
     }
 
     /// Whether all pieces are over.
@@ -100,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_first_piece_flows_and_the_second_waits() {
-        let mut joiner = Joiner::new(1, &[2, 3], 1000);
+        let mut joiner = Joiner::new(1, &[2, 3], 1000, false);
         assert!(joiner.audio(1, &[0.5, 0.5]).is_empty());
         assert_eq!(joiner.audio(0, &[0.1]), [0.0, 0.1]);
         assert!(joiner.end(1, false).is_empty());
@@ -114,7 +132,7 @@ mod tests {
     #[test]
     fn a_cut_piece_keeps_its_samples_and_fades_after_them() {
         // 10 ms at 1000 Hz are 10 samples.
-        let mut joiner = Joiner::new(0, &[0, 0], 1000);
+        let mut joiner = Joiner::new(0, &[0, 0], 1000, false);
         let mut heard = joiner.audio(0, &[0.25; 7]);
         heard.extend(joiner.audio(0, &[0.75; 8]));
         assert_eq!(heard, [[0.25; 7].as_slice(), &[0.75; 8]].concat());
@@ -128,11 +146,24 @@ mod tests {
         assert!(joiner.end(1, true).is_empty());
     }
 
+    #[test]
+    fn a_held_piece_can_begin_anew() {
+        let mut joiner = Joiner::new(2, &[1, 0], 1000, true);
+        assert!(joiner.audio(0, &[0.1, 0.2]).is_empty() && joiner.audio(1, &[0.5]).is_empty());
+        joiner.again(0);
+        assert!(joiner.audio(0, &[0.3]).is_empty());
+        assert_eq!(joiner.end(0, false), [0.0, 0.0, 0.3, 0.0]);
+        joiner.again(1);
+        assert!(joiner.audio(1, &[0.6]).is_empty());
+        assert_eq!(joiner.end(1, false), [0.6]);
+        assert!(joiner.complete());
+    }
+
     proptest! {
         /// Whatever the order in which the pieces come in, they leave in theirs, whole.
         #[test]
-        fn order_of_arrival_does_not_matter(picks in prop::collection::vec(0usize..4, 1..60)) {
-            let mut joiner = Joiner::new(0, &[3, 3, 3, 0], 1000);
+        fn order_of_arrival_does_not_matter(picks in prop::collection::vec(0usize..4, 1..60), hold: bool) {
+            let mut joiner = Joiner::new(0, &[3, 3, 3, 0], 1000, hold);
             let mut said: [Vec<f32>; 4] = Default::default();
             let mut heard = Vec::new();
             for (step, piece) in picks.into_iter().enumerate() {

@@ -14,12 +14,14 @@ use crate::error::{Kind, Result};
 pub mod args;
 pub mod batch;
 pub mod bench;
+pub mod cast;
 pub mod completions;
 pub mod config;
 pub mod console;
 pub mod doctor;
 #[cfg(test)]
 pub mod fake;
+pub mod guards;
 pub mod info;
 pub mod input;
 pub mod interrupt;
@@ -31,6 +33,7 @@ pub mod once;
 pub mod open;
 pub mod outlet;
 pub mod progress;
+pub mod saved;
 pub mod say;
 pub mod script;
 pub mod seed;
@@ -39,6 +42,7 @@ pub mod sound;
 pub mod speak;
 pub mod subtitles;
 pub mod voice;
+pub mod voice_save;
 pub mod voices;
 pub mod words;
 
@@ -94,6 +98,7 @@ fn dispatch(command: &Command, offline: bool, console: &Console) -> Result<Outco
         Command::Bench(bench) => bench::run(bench, offline, console),
         Command::Doctor(doctor) => doctor::run(doctor, offline, console),
         Command::Info(info) => explain(info, offline, console),
+        Command::Voice(command) => voice_save::run(command, offline, console),
         Command::Voices(voices) => voices::run(voices, offline, console),
         Command::Kernels(kernels) => kernels::run(kernels, console),
         Command::Completions(completions) => completions::run(completions, console),

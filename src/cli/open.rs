@@ -94,12 +94,12 @@ impl Opened {
     /// The checkpoint's speakers, as its configuration names them.
     ///
     /// # Errors
-    /// A model that is not spoken yet, or a broken configuration.
+    /// A broken configuration.
     pub fn voices(&self) -> Result<Vec<String>> {
         match self.checkpoint.layout() {
             Layout::TinyAya => Ok(self.checkpoint.config().opt_strings("speakers")?.unwrap_or_default()),
-            Layout::VoxCpm2 => Err(Error::new(format!("`{}`: VoxCPM2 is not spoken by this version yet", self.name))
-                .hint("use a TinyAya model, such as `rumik`")),
+            // It speaks with the voice of a recording, or with one of its own making.
+            Layout::VoxCpm2 => Ok(Vec::new()),
         }
     }
 
@@ -109,6 +109,11 @@ impl Opened {
             Layout::TinyAya => 24_000,
             Layout::VoxCpm2 => 48_000,
         }
+    }
+
+    /// Whether the model speaks with the voices of recordings.
+    pub fn clones(&self) -> bool {
+        self.checkpoint.layout() == Layout::VoxCpm2
     }
 
     /// Stands for the model's files: names, sizes and times of change, since reading gigabytes to compare would take long.

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::Serialize;
 
+use super::cast::{Cast, Model};
 use super::console::Console;
+use super::guards::{self, Guards};
 use super::interrupt::Interrupt;
 use super::outlet::{Finished, Outlet};
 use super::progress::Progress;
@@ -15,7 +17,7 @@ use super::settings::{MachineArgs, Settings};
 use super::sound::{self, Cutting, Storing};
 use super::speak::{Event, Script, Told, speak};
 use super::subtitles::Subtitles;
-use super::voice::{VoiceArgs, known_voice};
+use super::voice::VoiceArgs;
 use super::words::count;
 use super::{Outcome, input, open, script, seed};
 use crate::audio::file::Kind;
@@ -40,6 +42,7 @@ const USUAL_PIECE: usize = 300;
 Examples:
   rtts say \"The library opens at nine.\" -o out.wav
   rtts say -f chapter.txt --voice Ross --style \"slow pace\" -o chapter.wav --play
+  rtts say \"In my own voice.\" -m voxcpm2 --reference me.wav -o me-too.wav
   fortune | rtts say -o - | ffmpeg -i - fortune.mp3")]
 pub struct Say {
     /// What to say; several are joined by spaces, `-` reads stdin
@@ -76,6 +79,9 @@ pub struct Say {
     /// Voice and sampling.
     #[command(flatten)]
     pub voice: VoiceArgs,
+    /// What is done about slips of the model.
+    #[command(flatten)]
+    pub guards: Guards,
     /// Model and machine.
     #[command(flatten)]
     pub machine: MachineArgs,
@@ -105,10 +111,14 @@ struct Summary<'a> {
     steps: usize,
     stop: &'static str,
     cuts: usize,
+    retries: usize,
+    trimmed: f64,
     clipped: u64,
     /// Where a loudness was asked for: the one that was reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     lufs: Option<f64>,
+    #[serde(skip)]
+    acted: Option<String>,
 }
 
 impl Summary<'_> {
@@ -117,8 +127,9 @@ impl Summary<'_> {
         let place = self.file.map(|path| format!("`{}`: ", path.display())).unwrap_or_default();
         let Self { seconds, wall, rtf, ttfa, seed, device, rate, .. } = self;
         let form = if raw { format!(", s16le mono {rate} Hz") } else { String::new() };
+        let acted = self.acted.as_ref().map(|acted| format!("; {acted}")).unwrap_or_default();
         format!(
-            "{place}{seconds:.2} s of audio in {wall:.2} s, RTF {rtf:.2}, TTFA {ttfa:.2} s, seed {seed}, {device}{form}"
+            "{place}{seconds:.2} s of audio in {wall:.2} s, RTF {rtf:.2}, TTFA {ttfa:.2} s, seed {seed}, {device}{form}{acted}"
         )
     }
 }
@@ -150,15 +161,21 @@ pub fn run(say: &Say, offline: bool, console: &Console) -> Result<Outcome> {
     let mut settings = Settings::resolve(&say.machine)?;
     let say = &say.over(&settings);
     let mut like = say.voice.utterance();
-    like.voice = settings.voice_over(like.voice);
-    let opened = open::open(settings, offline, console)?;
-    if let Some(voice) = &mut like.voice {
-        *voice = known_voice(voice, &opened.voices()?).map_err(|e| opened.settings.blame("voice", e))?.to_owned();
+    let mut sources = say.voice.sources();
+    let mut cast = Cast::default();
+    cast.look(&sources, console)?;
+    if !say.voice.names_voice() {
+        like.voice = settings.voice_over(like.voice);
     }
+    let opened = open::open(settings, offline, console)?;
+    let model = Model { voices: &opened.voices()?, clones: opened.clones() };
+    model.fit(&mut like, &mut sources).map_err(|e| opened.settings.blame("voice", e))?;
+    cast.look(&sources, console)?;
     let pieces = text::utterances(&text, say.cutting.split.split(), USUAL_PIECE, false)?.len();
     let mut speaker = opened.load(pieces.clamp(1, SIDE_BY_SIDE), console)?;
     let seed = say.voice.seed.unwrap_or_else(seed::draw);
     like.seed = seed;
+    cast.give(&sources, &mut like, speaker.as_mut(), console)?;
     let script = script::write(speaker.as_ref(), 0, &text, &like, &say.cutting)?;
     if let Some(why) = script::unreadable(&script, speaker.as_ref()) {
         console.warn(why);
@@ -268,15 +285,18 @@ impl Say {
 
         let begun = Instant::now();
         let mut progress = Progress::spinner(console);
-        let (mut first, mut heard, mut told) = (None, 0, None);
+        let (mut first, mut made, mut told) = (None, 0, None);
         let slots = speaker.slots();
-        speak(speaker, &mut std::iter::once(script), slots, &mut |event| {
+        let manner = self.guards.manner(speaker, self.is_offline(target));
+        speak(speaker, &mut std::iter::once(script), slots, manner, &mut |event| {
             match event {
-                Event::Audio { samples, .. } => {
+                Event::Made { samples } => {
                     first.get_or_insert(begun.elapsed());
-                    heard += samples.len();
-                    let seconds = heard as f64 / f64::from(rate);
+                    made += samples;
+                    let seconds = made as f64 / f64::from(rate);
                     progress.show(0, &format!("{seconds:.1} s spoken, RTF {:.2}", rtf(begun.elapsed(), seconds)));
+                }
+                Event::Audio { samples, .. } => {
                     if outlet.push(samples)? == Reader::Gone {
                         return Ok(Flow::Stop);
                     }
@@ -322,8 +342,11 @@ impl Say {
             steps: told.steps,
             stop: told.stop.name(),
             cuts: told.cuts,
+            retries: told.retries,
+            trimmed: told.trimmed as f64 / f64::from(rate),
             clipped: tally.clipped,
             lufs: levelled.and_then(|levelled| levelled.after),
+            acted: guards::acted(&told, rate),
         };
         if console.json() {
             console.object(&summary)?;
@@ -334,6 +357,11 @@ impl Say {
             Some(player) => play_out(player, interrupt, console).map(|()| Outcome::Done),
             None => Ok(Outcome::Done),
         }
+    }
+
+    /// Whether nobody hears it before it is whole.
+    fn is_offline(&self, target: &Target) -> bool {
+        matches!(target, Target::File(_)) && !self.play
     }
 
     fn outlet<'a>(&self, target: &Target, rate: u32, console: &'a Console) -> Result<Outlet<'a>> {
@@ -381,7 +409,7 @@ fn report_cuts(told: &Told, utterances: usize, console: &Console) {
     if told.cuts > 0 {
         let which =
             if utterances == 1 { "the speech".to_owned() } else { format!("{} of {utterances} utterances", told.cuts) };
-        console.warn(format_args!("{which} reached the longest length and was cut (stop: {})", told.stop.name()));
+        console.warn(format_args!("{which} {}", guards::cut(told.stop)));
     }
 }
 

@@ -1,7 +1,10 @@
 //! Voice and sampling flags, and the utterance they describe.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
+use super::cast::Sources;
 use crate::error::{Error, Result};
 use crate::models::Utterance;
 use crate::suggest::nearest;
@@ -10,9 +13,25 @@ use crate::suggest::nearest;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Voice and sampling")]
 pub struct VoiceArgs {
-    /// A speaker of the checkpoint [default: its first; list them with `rtts voices`]
-    #[arg(long, value_name = "NAME")]
+    /// A speaker of the checkpoint [default: its first], or a voice saved by `rtts voice save`
+    ///
+    /// `rtts voices` lists both. A saved voice may be named by its file too.
+    #[arg(long, value_name = "NAME|FILE")]
     pub voice: Option<String>,
+    /// Clone the voice of this recording (VoxCPM2)
+    ///
+    /// WAV, AIFF, FLAC, MP3, OGG Vorbis or M4A of any rate; 5 to 30 seconds of one clear voice are best. Clone only
+    /// voices that you may use.
+    #[arg(long, value_name = "AUDIO")]
+    pub reference: Option<PathBuf>,
+    /// Continue this recording, of which --prompt-text gives the words (VoxCPM2)
+    ///
+    /// Keeps voice, manner and room. Together with --reference, with the same recording or another, it is closest.
+    #[arg(long, value_name = "AUDIO", requires = "prompt_text")]
+    pub prompt_audio: Option<PathBuf>,
+    /// What is said in --prompt-audio, word for word
+    #[arg(long, value_name = "TEXT", requires = "prompt_audio", value_parser = words)]
+    pub prompt_text: Option<String>,
     /// Delivery in words, for example "happy, Hindi accent, steady pace"
     #[arg(long, value_name = "TEXT")]
     pub style: Option<String>,
@@ -32,6 +51,16 @@ pub struct VoiceArgs {
     /// An utterance that reaches it is cut, and the cut is reported; inside a longer text a short fade follows it.
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub max_seconds: Option<f32>,
+    /// How closely text and voice are followed (VoxCPM2) [default: 2.0]
+    ///
+    /// Classifier-free guidance. 1 is none; between 1.5 and 3 is usual, and lower is calmer.
+    #[arg(long, value_name = "X", value_parser = cfg, allow_negative_numbers = true)]
+    pub cfg: Option<f32>,
+    /// Steps of the solver for each sixth of a second (VoxCPM2) [default: 10]
+    ///
+    /// More is finer and slower; 4 to 30 is usual.
+    #[arg(long, value_name = "N", value_parser = steps, allow_negative_numbers = true)]
+    pub steps: Option<usize>,
 }
 
 impl VoiceArgs {
@@ -45,8 +74,23 @@ impl VoiceArgs {
             temperature: self.temperature,
             top_k: self.top_k,
             max_seconds: self.max_seconds,
+            cfg: self.cfg,
+            solver_steps: self.steps,
             ..Utterance::default()
         }
+    }
+}
+
+impl VoiceArgs {
+    /// The recordings these settings name.
+    pub fn sources(&self) -> Sources {
+        let prompt = self.prompt_audio.clone().zip(self.prompt_text.clone());
+        Sources { saved: None, reference: self.reference.clone(), prompt }
+    }
+
+    /// Whether they say who speaks.
+    pub fn names_voice(&self) -> bool {
+        self.voice.is_some() || !self.sources().is_empty()
     }
 }
 
@@ -71,6 +115,39 @@ fn seed(text: &str) -> Result<u64, String> {
 
 fn top_k(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "a whole number from 0 up is needed, for example 50".into())
+}
+
+/// The words of a recording, as the command line and lists take them.
+///
+/// # Errors
+/// No words.
+pub fn words(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("the words of the recording are needed".into()),
+        text => Ok(text.to_owned()),
+    }
+}
+
+/// A strength of guidance as the command line and lists take it.
+///
+/// # Errors
+/// What is no number from 0 to 20.
+pub fn cfg(text: &str) -> Result<f32, String> {
+    match text.parse::<f32>() {
+        Ok(x) if (0.0..=20.0).contains(&x) => Ok(x),
+        _ => Err("a number from 0 to 20 is needed, for example 2.0".into()),
+    }
+}
+
+/// Solver steps as the command line and lists take them.
+///
+/// # Errors
+/// What is no whole number from 2 to 200.
+pub fn steps(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 2..=200) => Ok(n),
+        _ => Err("a whole number from 2 to 200 is needed, for example 10".into()),
+    }
 }
 
 /// A temperature as the command line and lists take it.

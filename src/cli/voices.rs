@@ -1,9 +1,12 @@
-//! `rtts voices`: the speakers of a model.
+//! `rtts voices`: the speakers of a model, and the saved voices.
+
+use std::path::Path;
 
 use clap::Args;
 use serde::Serialize;
 
 use super::console::Console;
+use super::saved::{self, Saved};
 use super::settings::{MachineArgs, Settings};
 use super::{Outcome, open};
 use crate::error::Result;
@@ -25,9 +28,14 @@ struct Voice<'a> {
     v: u32,
     voice: &'a str,
     default: bool,
+    /// The file of a saved voice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    saved: Option<&'a Path>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<f64>,
 }
 
-/// Prints the speakers, the default one first; no weights are read.
+/// Prints the speakers, the default one first, then the saved voices; no weights are read.
 ///
 /// # Errors
 /// A model that cannot be found or read.
@@ -36,9 +44,20 @@ pub fn run(voices: &Voices, offline: bool, console: &Console) -> Result<Outcome>
     let opened = open::find(settings, offline, console)?;
     for (i, voice) in opened.voices()?.iter().enumerate() {
         if console.json() {
-            console.object(&Voice { v: 1, voice, default: i == 0 })?;
+            console.object(&Voice { v: 1, voice, default: i == 0, saved: None, seconds: None })?;
         } else {
             console.print(voice)?;
+        }
+    }
+    for name in saved::names() {
+        let path = saved::path(&name)?;
+        match Saved::read(&path) {
+            Ok(Saved { seconds, .. }) if console.json() => {
+                let (saved, seconds) = (Some(path.as_path()), Some(seconds));
+                console.object(&Voice { v: 1, voice: &name, default: false, saved, seconds })?;
+            }
+            Ok(voice) => console.print(format_args!("{name}\tsaved, {:.1} s", voice.seconds))?,
+            Err(error) => console.warn(error),
         }
     }
     Ok(Outcome::Done)

@@ -144,7 +144,8 @@ pub trait Speaker: Send {
     fn voices(&self) -> &[String];
     /// One line for people: the device and how it computes.
     fn device(&self) -> String;
-    /// Characters that one utterance should hold at most; longer text is better split.
+    /// Letters, as [`crate::text::spoken_length`] counts them, that one utterance should hold at most; longer text is better
+    /// split.
     fn longest_text(&self) -> usize;
     /// The model was trained on words only: numbers, signs and abbreviations are better written out before.
     fn words_only(&self) -> bool;
@@ -166,6 +167,10 @@ pub trait Speaker: Send {
     /// What the slot has said so far, if others can be given its voice by that.
     fn spoken(&self, _slot: usize) -> Option<Latents> {
         None
+    }
+    /// Utterances may end in silence or breath that is better cut off.
+    fn trails_off(&self) -> bool {
+        false
     }
     /// How many slots there are.
     fn slots(&self) -> usize;

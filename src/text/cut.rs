@@ -5,6 +5,7 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use super::length::{spoken_length, weight};
 use super::sentences::{CLOSERS, ENDS};
 use super::split::Pause;
 
@@ -17,19 +18,20 @@ enum Level {
     Space,
 }
 
-/// Parts of `sentence` in order, each at most `longest` characters (at least 1), with the pause that belongs after it.
+/// Parts of `sentence` in order, each at most `longest` letters long (at least a character), with the pause
+/// that belongs after it.
 /// The last part ends as the sentence does: `end`.
 pub(super) fn cut(sentence: &str, longest: usize, end: Pause) -> Vec<(&str, Pause)> {
     let mut parts = Vec::new();
     let mut rest = sentence.trim();
-    let mut left = rest.chars().count();
+    let mut left = spoken_length(rest);
     while left > longest {
         let target = left.div_ceil(left.div_ceil(longest));
         let (at, pause) = place(rest, longest, target);
         let (head, tail) = rest.split_at(at);
-        left -= head.chars().count();
+        left -= spoken_length(head);
         let tail_trimmed = tail.trim_start();
-        left -= tail[..tail.len() - tail_trimmed.len()].chars().count();
+        left -= spoken_length(&tail[..tail.len() - tail_trimmed.len()]);
         parts.push((head.trim_end(), pause));
         rest = tail_trimmed;
     }
@@ -37,21 +39,28 @@ pub(super) fn cut(sentence: &str, longest: usize, end: Pause) -> Vec<(&str, Paus
     parts
 }
 
-/// Byte offset of the best cut of `text`, which has more than `longest` characters, at or before character `longest`.
+/// Byte offset of the best cut of `text`, which has more than `longest` letters, at or before letter `longest`.
 fn place(text: &str, longest: usize, target: usize) -> (usize, Pause) {
     let least = longest / 3;
     let mut best: Option<(Level, usize, usize)> = None; // level, distance from the target, byte offset
     let mut early = None; // a space before `least`
-    let mut chars = text.char_indices().enumerate().peekable();
+    let mut chars = text.char_indices().peekable();
+    let (mut count, mut before) = (0, None::<char>);
     let mut mark: Option<Level> = None; // of the mark just passed, still open for closing quotes
-    while let Some((n, (i, c))) = chars.next() {
-        let (count, byte) = (n + 1, i + c.len_utf8());
+    while let Some((i, c)) = chars.next() {
+        let byte = i + c.len_utf8();
+        count += weight(c);
         if count > longest {
             break;
         }
-        let next = chars.peek().map(|&(_, (_, next))| next);
+        let next = chars.peek().map(|&(_, next)| next);
         let closing = next.is_some_and(|next| CLOSERS.contains(&next) || ENDS.contains(&next));
+        // `１．５` and `1，000`: these two need no space after them, except in numbers.
+        let in_number =
+            matches!(c, '．' | '，') && before.is_some_and(char::is_numeric) && next.is_some_and(char::is_numeric);
+        before = Some(c);
         mark = match level(c) {
+            _ if in_number => None,
             Some(level) => Some(level),
             None if CLOSERS.contains(&c) => mark,
             None => None,
@@ -99,14 +108,24 @@ fn is_wide(c: char) -> bool {
 /// Without a space or mark: at a word boundary of Unicode (scripts without spaces), else between graphemes, else, in a
 /// grapheme longer than the limit, between its characters.
 fn inside_word(text: &str, longest: usize, target: usize) -> usize {
-    let limit = text.char_indices().nth(longest).map_or(text.len(), |(i, _)| i);
-    let aim = text.char_indices().nth(target).map_or(limit, |(i, _)| i).min(limit);
+    let limit = prefix(text, longest);
+    let aim = prefix(text, target).min(limit);
     let nearest = |cuts: &mut dyn Iterator<Item = usize>| {
         cuts.take_while(|&i| i <= limit).filter(|&i| i > 0 && i * 3 >= limit).min_by_key(|i| i.abs_diff(aim))
     };
     nearest(&mut text.split_word_bound_indices().map(|(i, _)| i))
         .or_else(|| nearest(&mut text.grapheme_indices(true).map(|(i, _)| i)))
         .unwrap_or(limit)
+}
+
+/// How many bytes of `text` are at most `letters` long; at least one character.
+fn prefix(text: &str, letters: usize) -> usize {
+    let mut length = 0;
+    let beyond = |(i, c): &(usize, char)| {
+        length += weight(*c);
+        *i > 0 && length > letters
+    };
+    text.char_indices().find(beyond).map_or(text.len(), |(i, _)| i)
 }
 
 #[cfg(test)]
@@ -138,14 +157,15 @@ mod tests {
     #[test]
     fn marks_inside_numbers_are_no_breaks() {
         assert_eq!(parts("At 10:30 about 1,000,000 came in", 22), ["At 10:30 about", "1,000,000 came in"]);
+        assert_eq!(parts("大约１２３．５公斤，还有三箱", 24), ["大约１２３．５公斤，", "还有三箱"]);
         assert_eq!(parts("x 3.14159265358979 y", 17), ["x", "3.14159265358979 y".split_at(16).0, "y"]);
     }
 
     #[test]
     fn scripts_without_spaces() {
-        assert_eq!(parts("我们走了很久，天已经黑了，路上没有人。", 12), ["我们走了很久，", "天已经黑了，路上没有人。"]);
-        assert_eq!(parts("我们走了很久天已经黑了路上没有人", 8), ["我们走了很久天已", "经黑了路上没有人"]);
-        assert_eq!(parts("毎日コンピュータで仕事をします", 9), ["毎日コンピュータ", "で仕事をします"]);
+        assert_eq!(parts("我们走了很久，天已经黑了，路上没有人。", 34), ["我们走了很久，", "天已经黑了，路上没有人。"]);
+        assert_eq!(parts("我们走了很久天已经黑了路上没有人", 24), ["我们走了很久天已", "经黑了路上没有人"]);
+        assert_eq!(parts("毎日コンピュータで仕事をします", 20), ["毎日コンピュータ", "で仕事をします"]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod clean;
 mod cut;
 pub mod decode;
 mod emoji;
+mod length;
 pub mod letters;
 pub mod markers;
 pub mod normalize;
@@ -20,6 +21,7 @@ mod utterances;
 
 pub use clean::clean;
 pub use decode::decode;
+pub use length::spoken_length;
 pub use normalize::normalize;
 pub use split::{Pause, Piece, Split, split};
 pub use utterances::{captioned, utterances};

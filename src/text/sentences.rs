@@ -27,6 +27,12 @@ const TITLES: &[&str] = &[
     "டாக்டர்", "டாக்", "திரு", "திருமதி", "செல்வி", "பேரா", "డా", "శ్రీ", "ప్రొ", "ಡಾ", "ಶ್ರೀ", "ಪ್ರೊ", "ഡോ", "ശ്രീ", "പ്രൊഫ",
 ];
 
+/// Words of one letter that end sentences where people write a full stop instead of a danda, and are no initials.
+#[rustfmt::skip]
+const SHORT_WORDS: &[&str] = &[
+    "है", "हैं", "हूँ", "हूं", "था", "थे", "थी", "थीं", "हो", "दो", "लो", "हाँ", "हां", "ना", "છે", "છો", "છું", "હા", "ના", "ਹੈ",
+];
+
 /// The sentences of one paragraph, as byte ranges that follow each other without a gap and cover all of it.
 pub(super) fn sentences(paragraph: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
@@ -123,9 +129,9 @@ fn is_list_number(sentence: &str) -> bool {
     sentence.strip_suffix('.').is_some_and(|number| number.len() <= 3 && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The point of `३.५`: the segmenter knows ASCII digits only.
+/// The point of `३.५` or `１．５`: the segmenter knows ASCII digits only.
 fn inside_number(before: &str, after: &str) -> bool {
-    before.strip_suffix('.').is_some_and(|number| number.ends_with(char::is_numeric))
+    before.strip_suffix(['.', '．']).is_some_and(|number| number.ends_with(char::is_numeric))
         && after.starts_with(char::is_numeric)
 }
 
@@ -136,7 +142,7 @@ fn ends_in_abbreviation(sentence: &str) -> bool {
     let letters = word.chars().filter(|c| !unicode_mark(*c)).count();
     let initial =
         letters == 1 && word.chars().next().is_some_and(|c| c.is_alphabetic() && ('\u{900}'..'\u{E00}').contains(&c));
-    initial || TITLES.contains(&word)
+    initial && !SHORT_WORDS.contains(&word) || TITLES.contains(&word)
 }
 
 /// Vowel signs and the like of the Indic blocks: they do not count as letters of their own.
@@ -201,6 +207,8 @@ mod tests {
             "ನಮಸ್ಕಾರ.|ನೀವು ಹೇಗಿದ್ದೀರಿ?",
             "Dr. Sharma ने कहा कि meeting कल है।|Okay, ठीक है!",
             "آپ کیسے ہیں؟|میں ٹھیک ہوں۔",
+            "ભાવ ૩.૫૦ રૂપિયા છે.|ચાલો.",
+            "यह मेरा घर है.|वह सुंदर है.|चलो.",
         ] {
             check(marked, " ");
         }
@@ -216,6 +224,11 @@ mod tests {
             "今日は雨です。|傘を持って行きましょう。",
             "「行こう。」と彼は言った。|私は黙っていた。",
             "本当ですか？|はい、そうです。",
+            "等等……我还没准备好。|走吧！",
+            "真的吗？！|真的。",
+            "版本是１．５，很新。|下载吧。",
+            "3.5キロです。|遠くありません。",
+            "「本当？」と聞いた。|誰も答えなかった。",
         ] {
             check(marked, "");
         }

@@ -10,6 +10,7 @@
 
 use super::clean::{is_speakable, one_line};
 use super::cut::cut;
+use super::length::spoken_length;
 use super::sentences::sentences;
 
 /// Where a text may be cut.
@@ -48,7 +49,8 @@ pub struct Piece {
     pub pause: Pause,
 }
 
-/// Cuts `text` into pieces of at most `longest` characters (`Split::None`: one piece of any length).
+/// Cuts `text` into pieces that are spoken as long as `longest` Latin letters at most (`Split::None`: one piece of any
+/// length).
 ///
 /// The characters that are not white space, control characters or byte order marks come out all and in order. A piece
 /// may hold nothing speakable only where its neighbours have no room for it.
@@ -135,9 +137,9 @@ fn atoms(block: &Piece, longest: usize) -> Vec<Piece> {
     atoms
 }
 
-/// Joins neighbours into pieces of at most `longest` characters, with the least sum of squared slack.
+/// Joins neighbours into pieces of at most `longest` letters, with the least sum of squared slack.
 fn join(atoms: Vec<Piece>, longest: usize) -> Vec<Piece> {
-    let lengths: Vec<usize> = atoms.iter().map(|atom| atom.text.chars().count()).collect();
+    let lengths: Vec<usize> = atoms.iter().map(|atom| spoken_length(&atom.text)).collect();
     // cost[n], from[n]: of the best way to join the first n atoms, whose last piece starts at atom from[n].
     let mut cost = vec![0_u128; atoms.len() + 1];
     let mut from = vec![0_usize; atoms.len() + 1];
@@ -182,7 +184,7 @@ fn absorb(pieces: Vec<Piece>, longest: usize) -> Vec<Piece> {
         match kept.last_mut() {
             Some(last)
                 if !(is_speakable(&piece.text) && is_speakable(&last.text))
-                    && last.text.chars().count() + 1 + piece.text.chars().count() <= longest =>
+                    && spoken_length(&last.text) + 1 + spoken_length(&piece.text) <= longest =>
             {
                 append(&mut last.text, &piece.text);
                 last.pause = piece.pause.max(last.pause);
@@ -298,8 +300,30 @@ mod tests {
     fn chinese_and_japanese_are_joined_without_spaces() {
         let text = "今天天气很好。我们\n去公园吧！你觉得怎么样？";
         assert_eq!(texts(text, Split::Sentence, 400), ["今天天气很好。", "我们去公园吧！", "你觉得怎么样？"]);
-        assert_eq!(texts(text, Split::Auto, 16), ["今天天气很好。我们去公园吧！", "你觉得怎么样？"]);
+        assert_eq!(texts(text, Split::Auto, 40), ["今天天气很好。我们去公园吧！", "你觉得怎么样？"]);
         assert_eq!(texts("雨です。\n傘を持とう。", Split::Auto, 400), ["雨です。傘を持とう。"]);
+    }
+
+    #[test]
+    fn every_script_is_cut_to_about_the_same_length_of_speech() {
+        let sentences = [
+            ("The old house stood at the end of the lane. ", 5.0 / 75.0),
+            ("老房子在小路的尽头，多年没有人住过。", 1.0 / 5.0),
+            ("古い家は小道の突き当たりにありました。", 1.0 / 7.0),
+            ("पुराना घर गली के अंत में खड़ा था। ", 1.0 / 15.0),
+            ("그 오래된 집은 길 끝에 서 있었습니다. ", 1.0 / 7.0),
+            ("我在 Google 上找了 3.5 个小时，found nothing。", 1.0 / 10.0),
+        ];
+        for (sentence, seconds) in sentences {
+            let text = sentence.repeat(40);
+            let pieces = texts(&text, Split::Auto, 300);
+            assert!(pieces.len() > 2, "{sentence}");
+            for piece in &pieces {
+                let spoken = piece.chars().count() as f64 * seconds;
+                assert!((8.0..26.0).contains(&spoken), "{spoken:.0} s: {piece}");
+                assert!(piece.ends_with(['.', '。', '।']), "{piece}");
+            }
+        }
     }
 
     #[test]
@@ -376,7 +400,8 @@ mod tests {
             for piece in &pieces {
                 prop_assert!(!piece.text.is_empty());
                 prop_assert_eq!(&piece.text, &one_line(&piece.text));
-                prop_assert!(mode == Split::None || piece.text.chars().count() <= longest, "{:?}", piece);
+                let fits = spoken_length(&piece.text) <= longest || piece.text.chars().count() == 1;
+                prop_assert!(mode == Split::None || fits, "{:?}", piece);
             }
             prop_assert!(pieces.last().is_none_or(|piece| piece.pause == Pause::Paragraph));
         }

@@ -1,11 +1,12 @@
 //! From a text to what is spoken: split, normalised where the voice wants it, nothing unspeakable left.
 
 use super::clean::{clean, is_speakable};
+use super::length::spoken_length;
 use super::normalize::normalize;
 use super::split::{Piece, Split, split};
 use crate::error::Result;
 
-/// The utterances of `text`, each of at most `longest` characters (`Split::None`: one of any length), in order.
+/// The utterances of `text`, each as long as `longest` Latin letters at most (`Split::None`: one of any length), in order.
 ///
 /// With `words_only` numbers, dates and signs are written out first ([`normalize`]); sentences are found before that,
 /// while abbreviations still look like abbreviations, and what grew over the limit is cut again.
@@ -39,7 +40,7 @@ pub fn captioned(text: &str, mode: Split, longest: usize, words_only: bool) -> R
 
 fn written_out(piece: Piece, mode: Split, longest: usize) -> Vec<Piece> {
     let text = normalize(&piece.text);
-    if mode == Split::None || text.chars().count() <= longest {
+    if mode == Split::None || spoken_length(&text) <= longest {
         return vec![Piece { text, ..piece }];
     }
     split(&text, Split::Auto, longest)

@@ -10,6 +10,7 @@ mod say;
 #[allow(dead_code)] // the playback tests need more of it
 mod sound;
 mod usage;
+mod voice;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

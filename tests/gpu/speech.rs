@@ -47,7 +47,7 @@ fn request(id: usize, temperature: f32) -> Request {
         max_seconds: Some(0.4 + 0.16 * (id % 7) as f32),
         ..Utterance::default()
     };
-    Request { id, utterance }
+    Request { id, utterance, ..Request::default() }
 }
 
 /// Samples and report of every request.
@@ -62,7 +62,7 @@ fn speak(speaker: &mut dyn Speaker, requests: Vec<Request>) -> BTreeMap<usize, (
                 said.insert(id, (audio.remove(&id).unwrap_or_default(), report));
             }
             Event::Failed { id, error } => panic!("{id}: {error}"),
-            Event::Started { .. } => {}
+            Event::Started { .. } | Event::Again { .. } => {}
         }
         Ok(Flow::Continue)
     })

@@ -77,11 +77,20 @@ fn length(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::cast::Sources;
     use crate::models::Utterance;
 
     fn task(text: &str) -> Task {
         let like = Utterance::default();
-        Task { n: 1, text: text.into(), file: "1.wav".into(), like, key: String::new(), refused: None }
+        Task {
+            n: 1,
+            text: text.into(),
+            file: "1.wav".into(),
+            like,
+            sources: Sources::default(),
+            key: String::new(),
+            refused: None,
+        }
     }
 
     #[test]

@@ -36,6 +36,10 @@ pub struct Entry {
     pub steps: Option<usize>,
     /// Why it ended.
     pub stop: Option<String>,
+    /// How often its utterances ran away and were tried again.
+    pub retries: Option<usize>,
+    /// Seconds of silence cut off the ends of its utterances.
+    pub trimmed: Option<f64>,
     /// Wall time of the line by the length of its audio; its batch mates took part of that time.
     pub rtf: Option<f64>,
     /// Seconds of audio that the run made in a second, up to this line, all lines together.

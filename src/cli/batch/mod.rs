@@ -7,10 +7,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::cast::{Cast, Model};
 use super::console::Console;
+use super::guards::Guards;
 use super::settings::{MachineArgs, Settings};
 use super::sound::{Cutting, Storing};
-use super::voice::{VoiceArgs, known_voice};
+use super::voice::VoiceArgs;
 use super::words::count;
 use super::{Outcome, input, interrupt::Interrupt, open, seed};
 use crate::audio::file::Kind;
@@ -51,7 +53,9 @@ pub struct Batch {
     /// The list: .txt with a line an utterance, .jsonl, .csv or .tsv; `-` is stdin
     ///
     /// UTF-8. Blank lines are passed over, but keep their number. Objects and tables have a `text` and may have `name`
-    /// (of the file), `voice`, `style`, `seed`, `temperature`, `top_k` and `max_seconds`, which go before the flags.
+    /// (of the file), `voice`, `style`, `seed`, `temperature`, `top_k`, `max_seconds`, `cfg`, `steps`, `reference`,
+    /// `prompt_audio` and `prompt_text`, which go before the flags. Recordings are looked for in the list's folder, then
+    /// in the working directory; a line that names a voice or recording takes none from the flags.
     #[arg(value_name = "LIST", help_heading = "Input")]
     pub list: PathBuf,
     /// How the list is written [default: as its name says; stdin: txt]
@@ -99,6 +103,9 @@ pub struct Batch {
     /// Voice and sampling.
     #[command(flatten)]
     pub voice: VoiceArgs,
+    /// What is done about slips of the model.
+    #[command(flatten)]
+    pub guards: Guards,
     /// Utterances generated at a time: a number, or auto [default: auto]
     #[arg(long, value_name = "N", value_parser = slots, allow_negative_numbers = true, help_heading = "Model and machine")]
     pub batch_size: Option<Slots>,
@@ -167,19 +174,27 @@ pub fn run(batch: &Batch, offline: bool, console: &Console) -> Result<Outcome> {
     let mut settings = Settings::resolve(&batch.machine)?;
     let batch = &batch.over(&settings);
     let mut like = batch.voice.utterance();
-    like.voice = settings.voice_over(like.voice);
+    let mut sources = batch.voice.sources();
+    let mut cast = Cast::default();
+    cast.look(&sources, console)?;
+    if !batch.voice.names_voice() {
+        like.voice = settings.voice_over(like.voice);
+    }
     let activations = settings.activations.name();
     let opened = open::open(settings, offline, console)?;
     let voices = opened.voices()?;
-    if let Some(voice) = &mut like.voice {
-        *voice = known_voice(voice, &voices).map_err(|e| opened.settings.blame("voice", e))?.to_owned();
-    }
-    let voice = like.voice.as_deref().or(voices.first().map(String::as_str)).unwrap_or("default");
+    let model_can = Model { voices: &voices, clones: opened.clones() };
+    // What holds for all lines is wrong for all lines.
+    let named = like.voice.clone();
+    model_can.fit(&mut like.clone(), &mut sources).map_err(|e| opened.settings.blame("voice", e))?;
+    sources.saved = None; // found again for each line, which may name another
+    let voice = named.as_deref().or(voices.first().map(String::as_str)).unwrap_or("default");
 
     let model = opened.fingerprint()?;
-    let common = plan::Common { batch, like: &like, voice, voices: &voices, model: &model, activations };
+    let (like, sources) = (&like, &sources);
+    let common = plan::Common { batch, like, voice, sources, model_can, console, model: &model, activations };
     let base = batch.voice.seed.unwrap_or_else(seed::draw);
-    let all = plan::tasks(&lines, base, &common);
+    let all = plan::tasks(&lines, base, &common, &mut cast);
     name::check(all.iter().map(|task| (task.n, task.file.as_str()))).map_err(|e| e.at(&place))?;
     if let Some(task) = all.iter().find(|task| no_room(task, batch)) {
         return Err(flac::no_floats(&batch.directory.join(&task.file)));
@@ -212,7 +227,7 @@ pub fn run(batch: &Batch, offline: bool, console: &Console) -> Result<Outcome> {
     };
     let mut speaker = opened.load(slots.min(tasks.len().max(1)), console)?;
     let run = perform::Run { batch, skipped, interrupt: &interrupt, console };
-    let outcome = run.speak(speaker.as_mut(), tasks, &mut manifest)?;
+    let outcome = run.speak(speaker.as_mut(), tasks, cast, &mut manifest)?;
     finish(joined.as_ref(), &all, outcome, console)
 }
 

@@ -11,6 +11,7 @@ use super::manifest::{Entry, Manifest};
 use super::plan::Task;
 use super::{Batch, place};
 use crate::audio::loudness::Levelled;
+use crate::cli::cast::Cast;
 use crate::cli::console::Console;
 use crate::cli::interrupt::Interrupt;
 use crate::cli::outlet::Outlet;
@@ -19,7 +20,7 @@ use crate::cli::say::rtf;
 use crate::cli::sound;
 use crate::cli::speak::{Event, Told, speak};
 use crate::cli::words::count;
-use crate::cli::{Outcome, script};
+use crate::cli::{Outcome, guards, script};
 use crate::engine::Flow;
 use crate::error::{Error, Result};
 use crate::models::Speaker;
@@ -50,6 +51,9 @@ struct Work<'a, 'w> {
     failed: usize,
     /// Samples of finished lines.
     samples: usize,
+    /// What the guards did to them.
+    retries: usize,
+    trimmed: usize,
 }
 
 /// The last line of a batch, as JSON.
@@ -63,6 +67,8 @@ struct Summary<'a> {
     seconds: f64,
     wall: f64,
     rtf: Option<f64>,
+    retries: usize,
+    trimmed: f64,
     device: &'a str,
 }
 
@@ -71,7 +77,13 @@ impl Run<'_> {
     ///
     /// # Errors
     /// A failing device, or a manifest that cannot be written.
-    pub fn speak(&self, speaker: &mut dyn Speaker, tasks: Vec<Task>, manifest: &mut Manifest) -> Result<Outcome> {
+    pub fn speak(
+        &self,
+        speaker: &mut dyn Speaker,
+        tasks: Vec<Task>,
+        mut cast: Cast,
+        manifest: &mut Manifest,
+    ) -> Result<Outcome> {
         self.interrupt.hold("finishing the lines under way; Ctrl-C again stops at once");
         let rate = speaker.sample_rate();
         let device = speaker.device();
@@ -79,15 +91,34 @@ impl Run<'_> {
         let all = tasks.len();
         let mut progress = Progress::of(self.console, all as u64, "lines");
         let (done, failed, samples) = (0, 0, 0);
-        let (tasks_by_n, outlets) = (HashMap::new(), HashMap::new());
-        let mut work = Work { run: self, rate, begun, tasks: tasks_by_n, outlets, manifest, done, failed, samples };
+        let (tasks_by_n, outlets, retries, trimmed) = (HashMap::new(), HashMap::new(), 0, 0);
+        let mut work = Work {
+            run: self,
+            rate,
+            begun,
+            tasks: tasks_by_n,
+            outlets,
+            manifest,
+            done,
+            failed,
+            samples,
+            retries,
+            trimmed,
+        };
 
         let mut scripts = Vec::new();
         let mut unreadable: Vec<(usize, String)> = Vec::new();
         for task in tasks {
+            // Listening to many recordings takes its time.
+            if self.interrupt.asked() {
+                break;
+            }
+            let mut like = task.like.clone();
             let script = match &task.refused {
                 Some(error) => Err(error.clone()),
-                None => script::write(speaker, task.n, &task.text, &task.like, &self.batch.cutting),
+                None => cast
+                    .give(&task.sources, &mut like, speaker, self.console)
+                    .and_then(|()| script::write(speaker, task.n, &task.text, &like, &self.batch.cutting)),
             };
             match script {
                 Ok(script) => {
@@ -107,7 +138,8 @@ impl Run<'_> {
         // What has begun is finished; nothing new begins once the user asked to stop.
         let mut until_asked = std::iter::from_fn(|| if self.interrupt.asked() { None } else { scripts.next() });
         let slots = speaker.slots();
-        speak(speaker, &mut until_asked, slots, &mut |event| {
+        let manner = self.batch.guards.manner(speaker, true);
+        speak(speaker, &mut until_asked, slots, manner, &mut |event| {
             work.take(event)?;
             let seconds = work.samples as f64 / f64::from(rate);
             let message = format!("{seconds:.1} s of audio, RTF {:.2}", rtf(begun.elapsed(), seconds));
@@ -115,29 +147,23 @@ impl Run<'_> {
             Ok(Flow::Continue)
         })?;
         drop(progress);
-        let (done, failed) = (work.done, work.failed);
-        let left = all - done - failed;
-        self.summary(done, failed, left, work.samples as f64 / f64::from(rate), begun.elapsed(), &device)?;
-        Ok(match (left, failed) {
+        let left = all - work.done - work.failed;
+        self.summary(&work, left, begun.elapsed(), &device)?;
+        Ok(match (left, work.failed) {
             (1.., _) => Outcome::Interrupted,
             (0, 0) => Outcome::Done,
             (0, _) => Outcome::SomeFailed,
         })
     }
 
-    fn summary(
-        &self,
-        done: usize,
-        failed: usize,
-        left: usize,
-        seconds: f64,
-        wall: Duration,
-        device: &str,
-    ) -> Result<()> {
+    fn summary(&self, work: &Work<'_, '_>, left: usize, wall: Duration, device: &str) -> Result<()> {
+        let in_seconds = |samples: usize| samples as f64 / f64::from(work.rate);
+        let (done, failed, skipped, retries) = (work.done, work.failed, self.skipped, work.retries);
+        let (seconds, trimmed) = (in_seconds(work.samples), in_seconds(work.trimmed));
         if self.console.json() {
-            let (skipped, rtf) = (self.skipped, (seconds > 0.0).then(|| rtf(wall, seconds)));
-            let wall = wall.as_secs_f64();
-            return self.console.report(&Summary { v: 1, done, failed, skipped, left, seconds, wall, rtf, device });
+            let (rtf, wall) = ((seconds > 0.0).then(|| rtf(wall, seconds)), wall.as_secs_f64());
+            let summary = Summary { v: 1, done, failed, skipped, left, seconds, wall, rtf, retries, trimmed, device };
+            return self.console.report(&summary);
         }
         let mut line = format!(
             "{} in `{}`: {seconds:.1} s of audio in {:.1} s, RTF {:.2}, {device}",
@@ -146,10 +172,15 @@ impl Run<'_> {
             wall.as_secs_f64(),
             rtf(wall, seconds),
         );
-        for (count, what) in [(self.skipped, "skipped"), (failed, "failed"), (left, "left")] {
+        for (count, what) in
+            [(skipped, "skipped"), (failed, "failed"), (left, "left"), (retries, "runaways spoken again")]
+        {
             if count > 0 {
                 line.push_str(&format!("; {count} {what}"));
             }
+        }
+        if trimmed > 0.0 {
+            line.push_str(&format!("; {trimmed:.1} s of silence trimmed"));
         }
         self.console.note(line);
         if left > 0 {
@@ -162,6 +193,7 @@ impl Run<'_> {
 impl Work<'_, '_> {
     fn take(&mut self, event: Event<'_>) -> Result<()> {
         match event {
+            Event::Made { .. } => Ok(()),
             Event::Audio { id, samples } => {
                 if let Err(error) = self.write(id, samples) {
                     self.outlets.remove(&id);
@@ -219,20 +251,24 @@ impl Work<'_, '_> {
         let seconds = told.samples as f64 / f64::from(self.rate);
         self.done += 1;
         self.samples += told.samples;
+        let console = self.run.console;
         if told.cuts > 0 {
-            let stop = told.stop.name();
-            self.run.console.warn(format_args!(
-                "{}, line {}: reached the longest length and was cut (stop: {stop})",
-                place(self.run.batch),
-                task.n
-            ));
+            let why = guards::cut(told.stop);
+            console.warn(format_args!("{}, line {}: {why}", place(self.run.batch), task.n));
         }
+        if let Some(acted) = guards::acted(told, self.rate) {
+            console.detail(1, format_args!("{}, line {}: {acted}", place(self.run.batch), task.n));
+        }
+        self.retries += told.retries;
+        self.trimmed += told.trimmed;
         let mut entry = entry(&task);
         entry.seconds = Some(rounded(seconds));
         let path = self.run.batch.directory.join(&task.file);
         entry.bytes = fs::metadata(path).ok().map(|data| data.len());
         entry.steps = Some(told.steps);
         entry.stop = Some(told.stop.name().to_owned());
+        entry.retries = Some(told.retries);
+        entry.trimmed = Some(rounded(told.trimmed as f64 / f64::from(self.rate)));
         entry.rtf = Some(rounded(rtf(told.wall, seconds)));
         let so_far = self.samples as f64 / f64::from(self.rate);
         entry.speed = Some(rounded(so_far / self.begun.elapsed().as_secs_f64().max(1e-6)));

@@ -14,9 +14,9 @@ use super::list::Line;
 use super::manifest::Entry;
 use super::name::{self, Fill};
 use super::{claim, place};
+use crate::cli::cast::{Cast, Model, Sources};
 use crate::cli::console::Console;
 use crate::cli::input;
-use crate::cli::voice::known_voice;
 use crate::cli::words::count;
 use crate::cli::{Outcome, seed};
 use crate::error::{Error, Result};
@@ -33,6 +33,8 @@ pub struct Task {
     pub file: String,
     /// Voice, sampling and seed; the text is not in it.
     pub like: Utterance,
+    /// The recordings it is spoken with.
+    pub sources: Sources,
     /// The same where text, settings and model are the same.
     pub key: String,
     /// Why the line cannot be spoken, where its settings tell.
@@ -47,8 +49,12 @@ pub struct Common<'a> {
     pub like: &'a Utterance,
     /// The voice that speaks where nobody names one.
     pub voice: &'a str,
-    /// The model's speakers.
-    pub voices: &'a [String],
+    /// The recordings of the command line.
+    pub sources: &'a Sources,
+    /// What the model can do.
+    pub model_can: Model<'a>,
+    /// Where messages go.
+    pub console: &'a Console,
     /// Stands for the model's files.
     pub model: &'a str,
     /// How 4-bit linears take their input.
@@ -65,6 +71,17 @@ struct Identity<'a> {
     temperature: Option<f32>,
     top_k: Option<usize>,
     max_seconds: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cfg: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steps: Option<usize>,
+    /// Stands for the content of the recordings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recordings: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry: Option<usize>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    no_trim: bool,
     split: String,
     normalize: String,
     gap: Option<u32>,
@@ -77,28 +94,27 @@ struct Identity<'a> {
     lufs: Option<f64>,
 }
 
-/// The tasks of all `lines`; `base` is the seed of the batch.
-pub fn tasks(lines: &[Line], base: u64, common: &Common<'_>) -> Vec<Task> {
+/// The tasks of all `lines`; `base` is the seed of the batch, and `cast` looks at the recordings.
+pub fn tasks(lines: &[Line], base: u64, common: &Common<'_>, cast: &mut Cast) -> Vec<Task> {
     let stem = match common.batch.list.file_stem() {
         Some(stem) if stem != "-" => stem.to_string_lossy().into_owned(),
         _ => "stdin".to_owned(),
     };
-    lines.iter().map(|line| task(line, &stem, base, common)).collect()
+    lines.iter().map(|line| task(line, &stem, base, common, cast)).collect()
 }
 
-fn task(line: &Line, stem: &str, base: u64, common: &Common<'_>) -> Task {
+fn task(line: &Line, stem: &str, base: u64, common: &Common<'_>, cast: &mut Cast) -> Task {
     let mut like = line.own.over(common.like);
     like.seed = line.own.seed.unwrap_or_else(|| seed::of_line(base, line.n));
-    let mut refused = None;
-    if line.own.voice.is_some()
-        && let Some(voice) = &mut like.voice
-    {
-        match known_voice(voice, common.voices) {
-            Ok(known) => *voice = known.to_owned(),
-            Err(error) => refused = Some(error),
-        }
-    }
-    let voice = like.voice.as_deref().unwrap_or(common.voice);
+    let folder = common.batch.list.parent().unwrap_or(Path::new(""));
+    let mut sources = line.own.sources(common.sources, folder);
+    let named = like.voice.clone();
+    let fit = common.model_can.fit(&mut like, &mut sources).and_then(|()| cast.look(&sources, common.console));
+    let (recordings, refused) = match fit {
+        Ok(recordings) => (recordings, None),
+        Err(error) => (None, Some(error)),
+    };
+    let voice = like.voice.as_deref().or(sources.name()).or(named.as_deref()).unwrap_or(common.voice);
     let hash = digest(line.text.as_bytes(), 12);
     let file = match &line.name {
         Some(name) => name::file(name),
@@ -113,6 +129,11 @@ fn task(line: &Line, stem: &str, base: u64, common: &Common<'_>) -> Task {
         temperature: like.temperature,
         top_k: like.top_k,
         max_seconds: like.max_seconds,
+        cfg: like.cfg,
+        steps: like.solver_steps,
+        recordings: recordings.as_deref(),
+        retry: common.batch.guards.retry,
+        no_trim: common.batch.guards.no_trim,
         split: format!("{:?}", common.batch.cutting.split),
         normalize: format!("{:?}", common.batch.cutting.normalize),
         gap: common.batch.cutting.gap,
@@ -124,7 +145,7 @@ fn task(line: &Line, stem: &str, base: u64, common: &Common<'_>) -> Task {
     };
     // Plain data with string keys always becomes JSON.
     let key = digest(&serde_json::to_vec(&identity).unwrap_or_default(), 16);
-    Task { n: line.n, text: line.text.clone(), file, like, key, refused }
+    Task { n: line.n, text: line.text.clone(), file, like, sources, key, refused }
 }
 
 /// The first `digits` of the SHA-256 of `bytes`, in hexadecimal.

@@ -17,6 +17,7 @@ use crate::audio::pcm::{Format, Quantiser};
 use crate::cli::Outcome;
 use crate::cli::args::Global;
 use crate::cli::batch::list::Form;
+use crate::cli::cast::{Cast, Model};
 use crate::cli::console::Console;
 use crate::cli::fake::FakeSpeaker;
 use crate::cli::interrupt::Interrupt;
@@ -51,21 +52,28 @@ impl Bench {
         let like = batch.voice.utterance();
         let voice = like.voice.as_deref().unwrap_or("Low");
         let voices = ["Low", "High"].map(String::from);
-        let common =
-            plan::Common { batch: &batch, like: &like, voice, voices: &voices, model: "fake", activations: "auto" };
-        let tasks = plan::tasks(
-            &batch.form.unwrap_or(Form::Txt).lines(list, "list").unwrap(),
-            batch.voice.seed.unwrap_or(7),
-            &common,
-        );
+        let model_can = Model { voices: &voices, clones: speaker.listens };
+        let console = Console::new(&Global { quiet: true, ..Global::default() });
+        let common = plan::Common {
+            batch: &batch,
+            like: &like,
+            voice,
+            sources: &batch.voice.sources(),
+            model_can,
+            console: &console,
+            model: "fake",
+            activations: "auto",
+        };
+        let mut cast = Cast::default();
+        let lines = batch.form.unwrap_or(Form::Txt).lines(list, "list").unwrap();
+        let tasks = plan::tasks(&lines, batch.voice.seed.unwrap_or(7), &common, &mut cast);
         name::check(tasks.iter().map(|t| (t.n, t.file.as_str())))?;
         let known = manifest::read(&self.path(manifest::FILE))?;
         let (tasks, skipped) = plan::remaining(&tasks, &known, &batch);
         plan::check_outputs(&tasks, &known, &batch)?;
-        let console = Console::new(&Global { quiet: true, ..Global::default() });
         let mut manifest = Manifest::open(&batch.directory, false)?;
         let run = Run { batch: &batch, skipped, interrupt: &self.interrupt, console: &console };
-        run.speak(speaker, tasks, &mut manifest).map(|outcome| (outcome, skipped))
+        run.speak(speaker, tasks, cast, &mut manifest).map(|outcome| (outcome, skipped))
     }
 
     fn entries(&self) -> Vec<Entry> {
@@ -284,4 +292,46 @@ fn a_line_without_text_or_with_a_strange_voice_fails_alone() {
     failed.sort();
     assert_eq!(failed.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [2, 3]);
     assert!(failed[1].1.contains("`Hihg`"), "{failed:?}");
+}
+
+#[test]
+fn lines_are_spoken_with_recordings_each_heard_once() {
+    let bench = Bench::new();
+    let recordings = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/recordings");
+    let (a, b) = (recordings.join("voice.wav"), recordings.join("voice.flac"));
+    let (a, b) = (a.to_str().unwrap(), b.to_str().unwrap());
+    let list = format!(
+        "text,voice,reference,prompt_audio,prompt_text\nOne.,,{a},,\nTwo.,,{a},,\nThree.,,,{b},Words.\nFour.,High,,,\n\
+         Five.,,none.wav,,\n"
+    );
+    let flags = ["--form", "csv", "--seed", "3"];
+    let mut speaker = FakeSpeaker::listening(3);
+    assert_eq!(bench.run(&list, &flags, &mut speaker).unwrap(), (Outcome::SomeFailed, 0));
+    assert_eq!((speaker.listened, bench.files().len()), (2, 4));
+    let failed = bench.entries().into_iter().find(|entry| entry.error.is_some()).unwrap();
+    assert!(failed.n == 5 && failed.error.unwrap().contains("none.wav"));
+    // Only what changed is spoken again.
+    let changed = list.replace("One.,,", "One.,High,").replace(&format!("High,{a}"), "High,");
+    assert_eq!(bench.run(&changed, &flags, &mut FakeSpeaker::listening(3)).unwrap(), (Outcome::SomeFailed, 3));
+    // A model that cannot clone refuses these lines only.
+    let other = Bench::new();
+    assert_eq!(other.run(&list, &flags, &mut FakeSpeaker::new(2)).unwrap(), (Outcome::SomeFailed, 0));
+    assert_eq!(other.files(), ["0004.wav"]);
+    assert!(other.entries()[0].error.as_ref().unwrap().contains("`--reference`"));
+}
+
+#[test]
+fn runaways_are_spoken_again_and_entered() {
+    let list = "text,seed\nA wild line.,4\nA calm line.,4\n";
+    let bench = Bench::new();
+    let flags = ["--form", "csv"];
+    assert_eq!(bench.run(list, &flags, &mut FakeSpeaker::new(2)).unwrap(), (Outcome::Done, 0));
+    let mut entries = bench.entries();
+    entries.sort_by_key(|entry| entry.n);
+    let told: Vec<_> = entries.iter().map(|e| (e.seed, e.retries, e.stop.as_deref())).collect();
+    assert_eq!(told, [(4, Some(1), Some("end_token")), (4, Some(0), Some("end_token"))]);
+    assert_eq!(samples(&bench.path("0001.wav")).len(), "A wild line.".len() * 80);
+    assert_eq!(bench.run(list, &["--form", "csv", "--retry", "0"], &mut FakeSpeaker::new(2)).unwrap().1, 0);
+    assert_eq!(bench.entries().iter().rfind(|e| e.n == 1).unwrap().stop.as_deref(), Some("runaway"));
+    assert_eq!(samples(&bench.path("0001.wav")).len(), 2 * "A wild line.".len() * 80);
 }

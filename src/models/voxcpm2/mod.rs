@@ -46,7 +46,7 @@ use crate::error::{Error, Result};
 
 /// So many patches of a continued recording set the decoder's state.
 const CONTEXT: usize = 3;
-/// Characters of one utterance: about 20 seconds of English, or a minute of Chinese. The model takes minutes in one pass, but
+/// Letters of one utterance, as [`spoken_length`](crate::text::spoken_length) counts them: about 20 seconds. The model takes minutes in one pass, but
 /// speeds up, drifts from its voice and forgets to stop the longer it speaks; a few sentences at a time do none of that and
 /// still leave it the run of a paragraph.
 const LONGEST_TEXT: usize = 300;
@@ -161,6 +161,11 @@ impl<C: Compute> Speaker for VoxCpm2<C> {
 
     fn longest_text(&self) -> usize {
         LONGEST_TEXT
+    }
+
+    /// The stop head fires some patches after the last word.
+    fn trails_off(&self) -> bool {
+        true
     }
 
     fn words_only(&self) -> bool {

@@ -1,10 +1,11 @@
 //! The list of a batch: what to say, line by line, each with its number and the settings of its own.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::ValueEnum;
 
+use crate::cli::cast::Sources;
 use crate::error::{Error, Result};
 use crate::models::Utterance;
 
@@ -38,18 +39,50 @@ pub struct Own {
     pub top_k: Option<usize>,
     /// `--max-seconds`
     pub max_seconds: Option<f32>,
+    /// `--cfg`
+    pub cfg: Option<f32>,
+    /// `--steps`
+    pub steps: Option<usize>,
+    /// `--reference`
+    pub reference: Option<PathBuf>,
+    /// `--prompt-audio` and `--prompt-text`
+    pub prompt: Option<(PathBuf, String)>,
 }
 
 impl Own {
     /// The settings of the line, over those of the command line.
     pub fn over(&self, like: &Utterance) -> Utterance {
         Utterance {
-            voice: self.voice.clone().or_else(|| like.voice.clone()),
+            voice: self.voice.clone().or_else(|| like.voice.clone().filter(|_| !self.names_voice())),
             style: self.style.clone().or_else(|| like.style.clone()),
             temperature: self.temperature.or(like.temperature),
             top_k: self.top_k.or(like.top_k),
             max_seconds: self.max_seconds.or(like.max_seconds),
+            cfg: self.cfg.or(like.cfg),
+            solver_steps: self.steps.or(like.solver_steps),
             ..like.clone()
+        }
+    }
+}
+
+impl Own {
+    /// Whether the line says who speaks; then nothing the command line says about that holds.
+    fn names_voice(&self) -> bool {
+        self.voice.is_some() || self.reference.is_some() || self.prompt.is_some()
+    }
+
+    /// The recordings of the line, else those of the command line. Names are meant from the list's `folder`, or from
+    /// where the program runs if nothing is there.
+    pub fn sources(&self, like: &Sources, folder: &Path) -> Sources {
+        if !self.names_voice() {
+            return like.clone();
+        }
+        let find =
+            |path: &PathBuf| Some(folder.join(path)).filter(|path| path.exists()).unwrap_or_else(|| path.clone());
+        Sources {
+            saved: None,
+            reference: self.reference.as_ref().map(find),
+            prompt: self.prompt.as_ref().map(|(path, text)| (find(path), text.clone())),
         }
     }
 }
@@ -172,6 +205,25 @@ mod tests {
         for wrong in ["0/3", "4/3", "1", "a/b", "1/0"] {
             assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_line_that_says_who_speaks_takes_nothing_of_that_from_the_command_line() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("here.wav"), "").unwrap();
+        let like = Utterance { voice: Some("Ira".into()), ..Utterance::default() };
+        let common = Sources { prompt: Some(("p.wav".into(), "Words.".into())), ..Sources::default() };
+        let own = Own { reference: Some("here.wav".into()), ..Own::default() };
+        assert_eq!(own.over(&like).voice, None);
+        let found = Sources { reference: Some(folder.path().join("here.wav")), ..Sources::default() };
+        assert_eq!(own.sources(&common, folder.path()), found);
+        let own = Own { reference: Some("elsewhere.wav".into()), ..Own::default() };
+        assert_eq!(own.sources(&common, folder.path()).reference.unwrap(), Path::new("elsewhere.wav"));
+        assert_eq!(Own::default().sources(&common, folder.path()), common);
+        assert_eq!(
+            Own { voice: Some("Zoya".into()), ..Own::default() }.sources(&common, folder.path()),
+            Sources::default()
+        );
     }
 
     #[test]

@@ -1,14 +1,17 @@
 //! Lists with settings: a JSON object a line, and tables with a header (CSV after RFC 4180, TSV without quoting).
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 
 use super::{Line, Own};
-use crate::cli::voice::{seconds, temperature};
+use crate::cli::voice::{cfg, seconds, steps, temperature, words};
 use crate::error::{Error, Result};
 use crate::suggest::nearest;
 
 /// The columns of a table, which are the keys of an object.
-const COLUMNS: &str = "the columns are text, name, voice, style, seed, temperature, top_k and max_seconds";
+const COLUMNS: &str = "the columns are text, name, voice, style, seed, temperature, top_k, max_seconds, cfg, steps, \
+                       reference, prompt_audio and prompt_text";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -21,6 +24,11 @@ struct Object {
     temperature: Option<serde_json::Number>,
     top_k: Option<usize>,
     max_seconds: Option<serde_json::Number>,
+    cfg: Option<serde_json::Number>,
+    steps: Option<serde_json::Number>,
+    reference: Option<PathBuf>,
+    prompt_audio: Option<PathBuf>,
+    prompt_text: Option<String>,
 }
 
 /// An object for every line that is not blank.
@@ -52,8 +60,25 @@ fn object(n: usize, line: &str) -> Result<Line, String> {
         temperature: number(object.temperature, temperature, "temperature")?,
         top_k: object.top_k,
         max_seconds: number(object.max_seconds, seconds, "max_seconds")?,
+        cfg: number(object.cfg, cfg, "cfg")?,
+        steps: object.steps.map(|n| steps(&n.to_string()).map_err(|why| format!("`steps`: {why}"))).transpose()?,
+        reference: object.reference,
+        prompt: prompt(object.prompt_audio, object.prompt_text)?,
     };
     Ok(Line { n, text: object.text, name: object.name, own })
+}
+
+/// A recording to continue and its words, which belong together.
+fn prompt(audio: Option<PathBuf>, text: Option<String>) -> Result<Option<(PathBuf, String)>, String> {
+    match (audio, text) {
+        (Some(audio), Some(text)) => {
+            let text = words(&text).map_err(|why| format!("`prompt_text`: {why}"))?;
+            Ok(Some((audio, text)))
+        }
+        (None, None) => Ok(None),
+        (Some(_), None) => Err("`prompt_audio` without `prompt_text`, which gives its words".into()),
+        (None, Some(_)) => Err("`prompt_text` without `prompt_audio`, whose words it gives".into()),
+    }
 }
 
 /// A record of a table, with the line of the file on which it begins.
@@ -125,6 +150,12 @@ pub fn table(records: Vec<Record>, place: &str) -> Result<Vec<Line>> {
         for (name, cell) in header.iter().zip(&cells) {
             set(&mut row, name, cell.trim()).map_err(|why| at(place, line, why))?;
         }
+        let cell = |column: &str| {
+            let cells = header.iter().zip(&cells).find(|(name, _)| *name == column);
+            cells.map(|(_, cell)| cell.trim()).filter(|cell| !cell.is_empty())
+        };
+        row.own.prompt = prompt(cell("prompt_audio").map(PathBuf::from), cell("prompt_text").map(str::to_owned))
+            .map_err(|why| at(place, line, why))?;
         lines.push(row);
     }
     Ok(lines)
@@ -145,6 +176,11 @@ fn set(line: &mut Line, column: &str, cell: &str) -> Result<(), String> {
         }
         "temperature" => line.own.temperature = text.map(|t| temperature(&t)).transpose().map_err(|e| whole(&e))?,
         "max_seconds" => line.own.max_seconds = text.map(|t| seconds(&t)).transpose().map_err(|e| whole(&e))?,
+        "cfg" => line.own.cfg = text.map(|t| cfg(&t)).transpose().map_err(|e| whole(&e))?,
+        "steps" => line.own.steps = text.map(|t| steps(&t)).transpose().map_err(|e| whole(&e))?,
+        "reference" => line.own.reference = text.map(PathBuf::from),
+        // They belong together, so the whole row is needed.
+        "prompt_audio" | "prompt_text" => {}
         _ => return Err(strange("column", column)),
     }
     Ok(())
@@ -215,6 +251,29 @@ mod tests {
             ("text\n\"a\n", "line 2: a quote is never closed"),
             ("text,seed\na,\nb,x", "line 3: `seed`"),
             ("text\n\"a\" b", "line 2: a quoted cell goes on"),
+        ] {
+            let error = Form::Csv.lines(wrong, "x").unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn recordings_of_lines() {
+        let list =
+            "text,reference,prompt_audio,prompt_text,cfg,steps\nOne.,a.wav,,,1.5,6\nTwo.,,b.wav,\"Well, yes.\",,\n";
+        let lines = Form::Csv.lines(list, "x").unwrap();
+        let own = &lines[0].own;
+        assert_eq!((own.reference.as_deref(), own.cfg, own.steps), (Some("a.wav".as_ref()), Some(1.5), Some(6)));
+        assert_eq!(lines[1].own.prompt, Some(("b.wav".into(), "Well, yes.".into())));
+        let json = "{\"text\": \"Two.\", \"prompt_audio\": \"b.wav\", \"prompt_text\": \"Well, yes.\"}\n\
+                    {\"text\": \"One.\", \"reference\": \"a.wav\", \"cfg\": 1.5, \"steps\": 6}";
+        let objects = Form::Jsonl.lines(json, "x").unwrap();
+        assert_eq!((&objects[0].own, &objects[1].own), (&lines[1].own, &lines[0].own));
+        for (wrong, why) in [
+            ("text,prompt_audio\na,b.wav\n", "line 2: `prompt_audio` without `prompt_text`"),
+            ("text,prompt_audio,prompt_text\na,,words\n", "line 2: `prompt_text` without `prompt_audio`"),
+            ("text,steps\na,1\n", "line 2: `steps`"),
+            ("text,cfg\na,-1\n", "line 2: `cfg`"),
         ] {
             let error = Form::Csv.lines(wrong, "x").unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
