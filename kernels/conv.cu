@@ -26,6 +26,13 @@ KERNEL conv_join(const Stretch* stretches, const float* carry, u32 before, const
     }
 }
 
+// Overlapping rows made rows of their own: out [R, K] from (first ? first[r] : r) * stride. Grid (R).
+KERNEL unroll(const float* x, const u32* first, u64 stride, u32 k, float* out) {
+    const u64 r = blockIdx.x;
+    x += (first ? first[r] : r) * stride;
+    for (u32 c = threadIdx.x; c < k; c += blockDim.x) out[r * k + c] = x[c];
+}
+
 // The last rows of every segment become its slot's carried ones. Grid (before, segments).
 KERNEL conv_carry(const Stretch* stretches, float* carry, u32 before, const float* joined, u32 cols) {
     Stretch s = stretches[blockIdx.y];

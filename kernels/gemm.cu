@@ -162,7 +162,7 @@ DEVICE void gemm(const Gemm& p) {
 }
 
 #define GEMM(NT, KS, PLANES) \
-    extern "C" __global__ void __launch_bounds__(256) gemm_##NT##_##KS##_##PLANES(const Gemm p) { gemm<NT, KS, PLANES>(p); }
+    extern "C" __global__ void __launch_bounds__(256, 1) gemm_##NT##_##KS##_##PLANES(const Gemm p) { gemm<NT, KS, PLANES>(p); }
 
 GEMM(1, 1, 1)
 GEMM(4, 1, 1)

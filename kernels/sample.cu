@@ -52,7 +52,7 @@ sample(const float* logits, u32 cols, const Choice* choices, u64* space, u32 pad
     __shared__ u32 counts[256];
     __shared__ u64 best[THREADS / 32];
     __shared__ u64 threshold;
-    __shared__ u32 wanted, bad, taken;
+    __shared__ u32 wanted, bad, taken, done;
 
     const Choice choice = choices[blockIdx.x];
     const float* row = logits + (u64)blockIdx.x * cols;
@@ -92,24 +92,49 @@ sample(const float* logits, u32 cols, const Choice* choices, u64* space, u32 pad
         threshold = 0;
         wanted = kept;
         taken = 0;
+        done = 0;
     }
-    // The kept-th largest key: digits from the highest, each the one in which the wanted key falls.
+    // The kept-th largest key: digits from the highest, each the one in which the wanted key falls, until the digits found
+    // are those of exactly the keys that are wanted.
     if (kept < columns) {
         for (int shift = 56; shift >= 0; shift -= 8) {
             if (threadIdx.x < 256) counts[threadIdx.x] = 0;
             __syncthreads();
             const u64 prefix = threshold;
-            for (u32 c = threadIdx.x; c < columns; c += THREADS) {
-                u64 key = key_of(row[c], c);
-                if (shift == 56 || key >> (shift + 8) == prefix >> (shift + 8)) atomicAdd(&counts[key >> shift & 255u], 1u);
+            for (u32 from = 0; from < columns; from += THREADS) {
+                const u32 c = from + threadIdx.x;
+                const u64 key = c < columns ? key_of(row[c], c) : 0;
+                const bool here = c < columns && (shift == 56 || key >> (shift + 8) == prefix >> (shift + 8));
+                // Logits are of few magnitudes: a warp counts equal digits at once.
+                const u32 among = __ballot_sync(0xffffffffu, here);
+                if (here) {
+                    const u32 digit = (u32)(key >> shift) & 255u;
+                    const u32 equal = __match_any_sync(among, digit);
+                    if ((threadIdx.x & 31) == __ffs(equal) - 1) atomicAdd(&counts[digit], __popc(equal));
+                }
             }
             __syncthreads();
-            if (threadIdx.x == 0) {
-                int digit = 255;
-                while (counts[digit] < wanted) wanted -= counts[digit--];
-                threshold = prefix | (u64)digit << shift;
+            if (threadIdx.x < 32) {
+                // Lane l has digits 8 l .. 8 l + 7; `above` counts the keys with larger digits.
+                u32 own = 0;
+                for (int i = 0; i < 8; ++i) own += counts[threadIdx.x * 8 + i];
+                u32 above = own;
+                for (int away = 1; away < 32; away <<= 1) {
+                    const u32 other = __shfl_down_sync(0xffffffffu, above, away);
+                    if (threadIdx.x + away < 32) above += other;
+                }
+                above -= own;
+                const u32 want = wanted;
+                if (above < want && want <= above + own) {
+                    int digit = threadIdx.x * 8 + 7;
+                    while (above + counts[digit] < want) above += counts[digit--];
+                    threshold = prefix | (u64)digit << shift;
+                    wanted = want - above;
+                    done = counts[digit] == want - above;
+                }
             }
             __syncthreads();
+            if (done) break;
         }
     }
     __syncthreads();

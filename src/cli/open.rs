@@ -8,16 +8,29 @@ use std::time::{Instant, UNIX_EPOCH};
 use super::batch::plan::digest;
 use super::config::Config;
 use super::console::Console;
+use super::info::reads;
 use super::once;
 use super::settings::{Device, Settings};
 use crate::builtin;
 use crate::checkpoint::random::Random;
 use crate::checkpoint::{Checkpoint, Layout, Source};
+use crate::compute::Activations;
 use crate::compute::cpu::Cpu;
 use crate::compute::cuda::{self, Cuda};
 use crate::error::{Error, Result};
 use crate::hub::{self, Hub};
 use crate::models::{self, Options, Speaker};
+
+/// Utterances at a time where it is left to us: beyond this a CPU gains little.
+const USUAL_SLOTS: usize = 8;
+/// The same for a GPU.
+const MOST_SLOTS: usize = 128;
+/// Positions for which there shall be room in every slot: about 20 s of TinyAya.
+const USUAL_POSITIONS: usize = 2048;
+/// Bytes of a slot beside its keys and values: the codec's state and work.
+const SLOT: usize = 32 << 20;
+/// Bytes that work beside the weights.
+const WORK: usize = 1 << 30;
 
 /// A model whose files are known to be there, before any weight is read.
 pub struct Opened {
@@ -141,19 +154,46 @@ impl Opened {
     /// Reads the weights, for `slots` utterances at a time.
     ///
     /// # Errors
-    /// Whatever is wrong with the weights.
+    /// Whatever is wrong with the weights or the device.
     pub fn load(&self, slots: usize, console: &Console) -> Result<Box<dyn Speaker>> {
+        self.load_for(console, |_| slots)
+    }
+
+    /// Reads the weights, for as many utterances at a time as are worth it here, at most `useful`.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the weights or the device.
+    pub fn load_fitting(&self, useful: usize, console: &Console) -> Result<Box<dyn Speaker>> {
+        self.load_for(console, |gpu| {
+            let fitting = match gpu {
+                None => USUAL_SLOTS,
+                Some(gpu) => gpu.device().memory().map_or(USUAL_SLOTS, |(free, _)| self.fitting(free)),
+            };
+            console.detail(1, format_args!("up to {fitting} utterances at a time"));
+            useful.clamp(1, fitting)
+        })
+    }
+
+    /// `slots` says how many, given the GPU or none.
+    fn load_for(&self, console: &Console, slots: impl Fn(Option<&Cuda>) -> usize) -> Result<Box<dyn Speaker>> {
         let begun = Instant::now();
-        let options = Options { slots, activations: self.settings.activations.wanted(), ..Options::default() };
-        let cpu = || models::load(&self.checkpoint, Cpu::new(self.settings.threads)?, &options);
-        let gpu = |gpu| models::load(&self.checkpoint, gpu, &options);
+        let options = |gpu: Option<&Cuda>| Options {
+            slots: slots(gpu),
+            activations: self.settings.activations.wanted(),
+            ..Options::default()
+        };
+        let cpu = || models::load(&self.checkpoint, Cpu::new(self.settings.threads)?, &options(None));
+        let on = |gpu: Cuda| {
+            let options = options(Some(&gpu));
+            models::load(&self.checkpoint, gpu, &options)
+        };
         let mut note = |text: &str| console.note(text);
         let speaker = match self.settings.device {
             Device::Cpu => cpu()?,
-            Device::Cuda(number) => gpu(Cuda::new(number, &mut note)?)?,
+            Device::Cuda(number) => on(Cuda::new(number, &mut note)?)?,
             Device::Auto => {
                 let (speaker, why) = match Cuda::first(&mut note) {
-                    Ok(first) => (gpu(first)?, String::new()),
+                    Ok(gpu) => (on(gpu)?, String::new()),
                     Err(error) => (cpu()?, format!(" ({error})")),
                 };
                 console.note(format_args!("device: {}{why}", speaker.device()));
@@ -162,6 +202,16 @@ impl Opened {
         };
         console.detail(1, format_args!("loaded in {:.1} s", begun.elapsed().as_secs_f64()));
         Ok(speaker)
+    }
+
+    /// How many utterances fit into so many free bytes beside the weights.
+    fn fitting(&self, free: usize) -> usize {
+        let weights: usize = self.checkpoint.tensors().map(|(_, tensor)| tensor.bytes.len()).sum();
+        let position = reads::of(&self.checkpoint).and_then(|reads| reads.cache_a_position).unwrap_or(0) as usize;
+        // Four-bit inputs have their weights unpacked to sixteen bits.
+        let weights = if self.settings.activations.wanted() == Some(Activations::Fp4) { 4 * weights } else { weights };
+        let rest = free.saturating_sub(weights + weights / 8 + WORK);
+        (rest / (USUAL_POSITIONS * position + SLOT)).clamp(1, MOST_SLOTS)
     }
 }
 

@@ -8,6 +8,7 @@
 #[path = "../conformance/mod.rs"]
 mod conformance;
 mod speech;
+mod stack;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -52,6 +53,8 @@ fn main() -> ExitCode {
     for (name, check) in conformance::suite!(list) {
         run(name, &|| check(&backend));
     }
+    run("stack::is_the_cpus", &|| stack::is_the_cpus(&backend.compute));
+    run("stack::any_company", &|| stack::any_company(&backend.compute));
     for (name, check) in speech::CHECKS {
         run(name, check);
     }

@@ -37,9 +37,6 @@ use list::{Form, Shard};
 use manifest::Manifest;
 use name::Template;
 
-/// Utterances at a time where `--batch-size` leaves it to us: beyond this a CPU gains little.
-const USUAL_SLOTS: usize = 8;
-
 /// Arguments of `rtts batch`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
@@ -221,11 +218,11 @@ pub fn run(batch: &Batch, offline: bool, console: &Console) -> Result<Outcome> {
     }
     plan::changed(&tasks, manifest.known(), batch).inspect(|what| console.note(what));
     temporary::sweep(&batch.directory);
-    let slots = match batch.batch_size {
-        Some(Slots::Exactly(count)) => count,
-        Some(Slots::Auto) | None => USUAL_SLOTS,
+    let most = tasks.len().max(1);
+    let mut speaker = match batch.batch_size {
+        Some(Slots::Exactly(count)) => opened.load(count.min(most), console)?,
+        Some(Slots::Auto) | None => opened.load_fitting(most, console)?,
     };
-    let mut speaker = opened.load(slots.min(tasks.len().max(1)), console)?;
     let run = perform::Run { batch, skipped, interrupt: &interrupt, console };
     let outcome = run.speak(speaker.as_mut(), tasks, cast, &mut manifest)?;
     finish(joined.as_ref(), &all, outcome, console)

@@ -55,6 +55,21 @@ impl KvCache {
         2 * BLOCK * self.width()
     }
 
+    /// Nkv * D of a cache in bfloat16.
+    pub(super) fn narrow_width(&self) -> Option<usize> {
+        if self.wide { None } else { Some(self.width()) }
+    }
+
+    /// Where the table of blocks lies. `[B, blocks]`
+    pub(super) fn table(&self) -> Address {
+        self.table.at()
+    }
+
+    /// Blocks of a slot.
+    pub(super) fn blocks(&self) -> usize {
+        self.blocks
+    }
+
     fn device(&self, layer: usize) -> DeviceCache {
         DeviceCache {
             table: self.table.at(),
@@ -146,6 +161,20 @@ impl Cuda {
         Ok(())
     }
 
+    /// Makes room for the rows in all layers, for a kernel that fills it.
+    pub(super) fn advance(&self, cache: &mut KvCache, rows: &Rows) -> Result<()> {
+        for layer in 0..cache.lens.len() {
+            cache.check(layer, rows)?;
+        }
+        self.grow(cache, rows)?;
+        for lens in &mut cache.lens {
+            for segment in &rows.segments {
+                lens[segment.slot] += segment.len;
+            }
+        }
+        Ok(())
+    }
+
     #[allow(clippy::too_many_arguments)]
     pub(super) fn attend_(
         &self,
@@ -169,7 +198,7 @@ impl Cuda {
         let heads = q.width / head_dim.max(1);
         let window = cache.spec.windows[layer].map_or(0, |window| window as u32);
         let device = cache.device(layer);
-        let grid = Grid { blocks: (count as u32, heads.div_ceil(HEADS) as u32), threads: 32 * HEADS as u32 };
+        let grid = Grid::new((count as u32, heads.div_ceil(HEADS) as u32), 32 * HEADS as u32);
         let (heads, kv_heads, dim) = (heads as u32, cache.spec.kv_heads as u32, head_dim as u32);
         // SAFETY: a warp a row and head. The rows' positions before this call were appended by earlier ones, so the table
         // holds their blocks, or, where blocks are used in turn, those within the window.
@@ -193,7 +222,7 @@ impl Cuda {
                     &out_at,
                 ],
             )?;
-            let grid = Grid { blocks: (count as u32, 1), threads: 128 };
+            let grid = Grid::new((count as u32, 1), 128);
             self.launch("append", grid, &[&device, &k.at, &k.cols, &v.at, &v.cols, &places.at()])?;
         }
         for segment in &rows.segments {
@@ -225,7 +254,7 @@ impl Cuda {
         let (q, k, v) = (columns(q)?, columns(k)?, columns(v)?);
         let out_at = out.shape(&self.pool, rows, q.width)?;
         let heads = q.width / head_dim;
-        let grid = Grid { blocks: (rows as u32, heads.div_ceil(HEADS) as u32), threads: 32 * HEADS as u32 };
+        let grid = Grid::new((rows as u32, heads.div_ceil(HEADS) as u32), 32 * HEADS as u32);
         let (group, heads, kv_heads, dim) = (group as u32, heads as u32, kv_heads as u32, head_dim as u32);
         // SAFETY: a warp a row and head; whole groups of rows, all of which exist.
         unsafe {

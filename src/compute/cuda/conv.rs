@@ -91,12 +91,12 @@ impl Cuda {
         // SAFETY: a row of blocks a segment. The joined rows were taken for all segments' carried and new ones, `first`
         // for a number of every new row; the slots were found to exist.
         unsafe {
-            let grid = Grid { blocks: wide(longest.div_ceil(256)), threads: 256 };
+            let grid = Grid::new(wide(longest.div_ceil(256)), 256);
             self.launch("conv_first", grid, &[&list.at(), &joined.first.at()])?;
-            let grid = Grid { blocks: wide(carry.rows + longest), threads };
+            let grid = Grid::new(wide(carry.rows + longest), threads);
             let carried = carry.values.at();
             self.launch("conv_join", grid, &[&list.at(), &carried, &before, &x.at(), &joined.rows.at(), &cols])?;
-            let grid = Grid { blocks: (before, segments), threads };
+            let grid = Grid::new((before, segments), threads);
             self.launch("conv_carry", grid, &[&list.at(), &carried, &before, &joined.rows.at(), &cols])?;
         }
         Ok(joined)

@@ -35,11 +35,8 @@ pub fn obtain(targets: &[String], driver: i32, note: &mut dyn FnMut(&str)) -> Re
         let missing: Vec<usize> = (0..SOURCES.len()).filter(|i| cubins[*i].is_none()).collect();
         if !missing.is_empty() {
             note("compiling the GPU kernels, once for this GPU");
-            let compiled = std::thread::scope(|scope| {
-                let threads: Vec<_> =
-                    missing.iter().map(|i| scope.spawn(|| compile_for(nvrtc, &SOURCES[*i], targets))).collect();
-                threads.into_iter().map(|t| t.join().unwrap_or_else(|_| Err(panicked()))).collect::<Result<Vec<_>>>()
-            })?;
+            let sources: Vec<&Source> = missing.iter().map(|i| &SOURCES[*i]).collect();
+            let compiled = compile_side_by_side(nvrtc, &sources, targets)?;
             for (i, (target, cubin)) in missing.into_iter().zip(compiled) {
                 if let Some(folder) = &folder {
                     let path = folder.join(key(&SOURCES[i], &target, nvrtc));
@@ -54,8 +51,14 @@ pub fn obtain(targets: &[String], driver: i32, note: &mut dyn FnMut(&str)) -> Re
     Ok(cubins.into_iter().flatten().collect())
 }
 
-fn panicked() -> Error {
-    Error::new("a thread that compiled kernels ended too early")
+/// Target and cubin of every source.
+fn compile_side_by_side(nvrtc: &Nvrtc, sources: &[&Source], targets: &[String]) -> Result<Vec<(String, Vec<u8>)>> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            sources.iter().map(|source| scope.spawn(|| compile_for(nvrtc, source, targets))).collect();
+        let panicked = || Error::new("a thread that compiled kernels ended too early");
+        threads.into_iter().map(|t| t.join().unwrap_or_else(|_| Err(panicked()))).collect()
+    })
 }
 
 /// Compiles every kernel for one target, without a GPU. Returns file names and contents.

@@ -17,6 +17,8 @@ pub struct Facts {
     pub multiprocessors: u32,
     /// Its memory is the machine's.
     pub integrated: bool,
+    /// Bytes of shared memory that a block can have.
+    pub shared_memory: u32,
 }
 
 /// A GPU in use. Its context is the process's primary one.
@@ -36,6 +38,15 @@ unsafe impl Sync for Device {}
 const MULTIPROCESSORS: i32 = 16;
 const INTEGRATED: i32 = 18;
 const CAPABILITY: [i32; 2] = [75, 76];
+const SHARED_MEMORY: i32 = 97;
+
+impl Facts {
+    /// Name and architecture.
+    pub fn describe(&self) -> String {
+        let (major, minor) = self.capability;
+        format!("{}, sm_{major}{minor}", self.name)
+    }
+}
 
 impl Device {
     /// How many GPUs the driver shows this process.
@@ -89,7 +100,8 @@ impl Device {
             .hint("take an Ampere GPU or newer, or compute with `--device cpu`"));
         }
         let (multiprocessors, integrated) = (attribute(MULTIPROCESSORS)? as u32, attribute(INTEGRATED)? != 0);
-        Ok((device, Facts { name, capability, multiprocessors, integrated }))
+        let shared_memory = attribute(SHARED_MEMORY)? as u32;
+        Ok((device, Facts { name, capability, multiprocessors, integrated, shared_memory }))
     }
 
     /// The GPU with this number, ready to use.

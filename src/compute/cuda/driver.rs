@@ -13,6 +13,38 @@ pub type Address = u64;
 /// A context, stream, event, module, function or graph of the driver.
 pub type Handle = *mut c_void;
 
+/// `CUlaunchConfig`
+#[repr(C)]
+pub struct LaunchConfig {
+    /// Blocks in x, y and z; threads in x, y and z; bytes of dynamic shared memory.
+    pub shape: [u32; 7],
+    /// The stream.
+    pub stream: Handle,
+    /// What is special about the launch.
+    pub attributes: *const LaunchAttribute,
+    /// How many attributes.
+    pub count: u32,
+}
+
+/// `CUlaunchAttribute`, with a value that is one number.
+#[repr(C, align(8))]
+pub struct LaunchAttribute {
+    /// `CUlaunchAttributeID`
+    pub id: u32,
+    pad: u32,
+    /// The value; 64 bytes are there.
+    pub value: [u32; 16],
+}
+
+impl LaunchAttribute {
+    /// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`: the kernel may begin before the one before it has ended.
+    pub fn early() -> Self {
+        let mut value = [0; 16];
+        value[0] = 1;
+        Self { id: 6, pad: 0, value }
+    }
+}
+
 /// Declares a table of functions and how to fill it from a library.
 macro_rules! entry_points {
     ($(#[$meta:meta])* $name:ident { $($symbol:ident($($ty:ty),* $(,)?);)* }) => {
@@ -66,6 +98,15 @@ entry_points! {
         cuModuleUnload(Handle);
         cuModuleGetFunction(*mut Handle, Handle, *const c_char);
         cuModuleGetGlobal_v2(*mut Address, *mut usize, Handle, *const c_char);
+        cuStreamBeginCapture_v2(Handle, i32);
+        cuStreamEndCapture(Handle, *mut Handle);
+        cuGraphInstantiateWithFlags(*mut Handle, Handle, u64);
+        cuGraphLaunch(Handle, Handle);
+        cuGraphDestroy(Handle);
+        cuGraphExecDestroy(Handle);
+        cuFuncSetAttribute(Handle, i32, i32);
+        cuLaunchCooperativeKernel(Handle, u32, u32, u32, u32, u32, u32, u32, Handle, *mut *mut c_void);
+        cuLaunchKernelEx(*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
         cuLaunchKernel(Handle, u32, u32, u32, u32, u32, u32, u32, Handle, *mut *mut c_void, *mut *mut c_void);
     }
 }

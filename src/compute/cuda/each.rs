@@ -12,13 +12,13 @@ const THREADS: u32 = 256;
 /// A thread a value, as far as that is useful: kernels go on to the values beyond.
 fn values(count: usize) -> Grid {
     let blocks = count.div_ceil(THREADS as usize).min(1 << 20) as u32;
-    Grid { blocks: (blocks, 1), threads: THREADS }
+    Grid::new((blocks, 1), THREADS)
 }
 
 /// A block a row.
 pub(super) fn rows(count: usize, cols: usize) -> Grid {
     let threads = cols.next_multiple_of(32).clamp(32, 256) as u32;
-    Grid { blocks: (count as u32, 1), threads }
+    Grid::new((count as u32, 1), threads)
 }
 
 impl Cuda {
@@ -95,7 +95,7 @@ impl Cuda {
         bias.map_or(Ok(()), |bias| bias.must_be(x.cols()))?;
         let out_at = out.shape(&self.pool, x.rows(), x.cols())?;
         let bias = bias.map_or(0, Vector::at);
-        let grid = Grid { blocks: (x.rows() as u32, 1), threads: 256 };
+        let grid = Grid::new((x.rows() as u32, 1), 256);
         // SAFETY: a block of 256 threads a row, buffers of the same shape, parameters of one value a column.
         unsafe { self.launch("layer_norm", grid, &[&x.at(), &gain.at(), &bias, &eps, &out_at, &(x.cols() as u32)]) }
     }
@@ -103,7 +103,7 @@ impl Cuda {
     pub(super) fn rms_norm_(&self, x: &Buffer, gain: &Vector, eps: f32, out: &mut Buffer) -> Result<()> {
         gain.must_be(x.cols())?;
         let out_at = out.shape(&self.pool, x.rows(), x.cols())?;
-        let grid = Grid { blocks: (x.rows() as u32, 1), threads: 256 };
+        let grid = Grid::new((x.rows() as u32, 1), 256);
         // SAFETY: as in `layer_norm_`.
         unsafe { self.launch("rms_norm", grid, &[&x.at(), &gain.at(), &eps, &out_at, &(x.cols() as u32)]) }
     }

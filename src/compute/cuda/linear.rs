@@ -1,12 +1,13 @@
-//! Linears: weights in planes of bfloat16, and the tensor-core kernel over them (kernels/gemm.cu, kernels/pack.cu).
+//! Linears of weights in planes of bfloat16 (kernels/gemm.cu, kernels/pack.cu) or in pieces of NVFP4 (`pieces`).
 //!
-//! Parts of one kind that lie beside each other become one matrix with a factor for every row. NVFP4 weights are unpacked
-//! to bfloat16, which holds them exactly; so are activations that went through NVFP4.
+//! Parts of one kind that lie beside each other become one matrix with a factor for every row. Where the input goes through
+//! NVFP4 too, weights and input are unpacked to bfloat16, which holds both exactly.
 
 use super::buffer::{Buffer, columns};
 use super::driver::Address;
 use super::each::rows as block_a_row;
 use super::memory::Block;
+use super::pieces::Pieces;
 use super::stream::{Argument, Grid};
 use super::{Cuda, fault};
 use crate::compute::{Activations, View};
@@ -32,14 +33,22 @@ pub struct Linear {
 struct Group {
     from: usize,
     n: usize,
-    padded: usize,
     kind: Kind,
-    /// `[n, padded]`
-    high: Block,
-    /// `[n, padded]`
-    low: Option<Block>,
-    /// `[n]`
-    alpha: Option<Block>,
+    weights: Weights,
+}
+
+enum Weights {
+    Planes {
+        /// Columns, with zeros beyond K.
+        padded: usize,
+        /// `[n, padded]`
+        high: Block,
+        /// `[n, padded]`
+        low: Option<Block>,
+        /// `[n]`
+        alpha: Option<Block>,
+    },
+    Pieces(Pieces),
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -117,7 +126,17 @@ impl Cuda {
     }
 
     fn group(&self, parts: &[Matrix], kind: Kind, from: usize, k: usize) -> Result<Group> {
-        let (n, padded) = (parts.iter().map(Matrix::n).sum(), k.next_multiple_of(CHUNK));
+        let n = parts.iter().map(Matrix::n).sum();
+        let packed = parts.iter().filter_map(|part| if let Matrix::Nvfp4(m) = part { Some(m) } else { None });
+        let weights = match kind {
+            Kind::Nvfp4 if !self.exact => Weights::Pieces(self.stacked_pieces(packed, n, k)?),
+            _ => self.planes(parts, kind, n, k)?,
+        };
+        Ok(Group { from, n, kind, weights })
+    }
+
+    fn planes(&self, parts: &[Matrix], kind: Kind, n: usize, k: usize) -> Result<Weights> {
+        let padded = k.next_multiple_of(CHUNK);
         let high = self.pool.take(n * padded * 2)?;
         let low = if kind == Kind::Wide { Some(self.pool.take(n * padded * 2)?) } else { None };
         let mut alpha = Vec::new();
@@ -136,7 +155,7 @@ impl Cuda {
             row += part.n();
         }
         let alpha = if alpha.is_empty() { None } else { Some(self.send(&alpha)?) };
-        Ok(Group { from, n, padded, kind, high, low, alpha })
+        Ok(Weights::Planes { padded, high, low, alpha })
     }
 
     /// A plain matrix into planes `[n, padded]`.
@@ -172,14 +191,15 @@ impl Cuda {
     }
 
     /// Uploads some rows of every tensor at a time and calls `pack(first row, rows, uploaded)`.
-    fn in_parts(
+    pub(super) fn in_parts(
         &self,
         n: usize,
         tensors: &[(&[u8], usize)],
         pack: impl Fn(usize, usize, &[Block]) -> Result<()>,
     ) -> Result<()> {
         let row: usize = tensors.iter().map(|t| t.1).sum();
-        let step = (PART / row.max(1)).clamp(1, n.max(1));
+        // Whole groups of 16 rows: some packings go by them.
+        let step = (PART / row.max(1) / 16 * 16).max(16);
         for from in (0..n).step_by(step) {
             let count = step.min(n - from);
             let upload = |(bytes, size): &(&[u8], usize)| {
@@ -220,23 +240,32 @@ impl Cuda {
                     x = Input { at: values.at(), first: 0, stride: x.k, ..x };
                 }
             }
+            let bias = w.bias.as_ref().map_or(0, |bias| bias.at() + 4 * group.from as Address);
+            let out = out_at + 4 * group.from as Address;
+            let (padded, high, low, alpha) = match &group.weights {
+                Weights::Pieces(pieces) => {
+                    self.multiply_pieces(pieces, x, bias, out, w.n)?;
+                    continue;
+                }
+                Weights::Planes { padded, high, low, alpha } => (*padded, high, low, alpha),
+            };
             let gemm = Gemm {
-                high: group.high.at(),
-                low: group.low.as_ref().map_or(0, Block::at),
+                high: high.at(),
+                low: low.as_ref().map_or(0, Block::at),
                 x: x.at,
                 first: x.first,
-                alpha: group.alpha.as_ref().map_or(0, Block::at),
-                bias: w.bias.as_ref().map_or(0, |bias| bias.at() + 4 * group.from as Address),
-                out: out_at + 4 * group.from as Address,
+                alpha: alpha.as_ref().map_or(0, Block::at),
+                bias,
+                out,
                 stride: x.stride as u64,
                 rows: x.rows as u32,
                 n: group.n as u32,
                 k: x.k as u32,
-                padded: group.padded as u32,
+                padded: padded as u32,
                 out_cols: w.n as u32,
             };
-            let (name, wide, tall) = tiles(group, x.rows);
-            let grid = Grid { blocks: (x.rows.div_ceil(wide) as u32, group.n.div_ceil(tall) as u32), threads: 256 };
+            let (name, wide, tall) = tiles(group.n, padded, low.is_some(), x.rows);
+            let grid = Grid::new((x.rows.div_ceil(wide) as u32, group.n.div_ceil(tall) as u32), 256);
             // SAFETY: the planes are [n, padded], alpha and bias hold n values, x has K values in each row, out is
             // [R, N]; the grid covers rows and outputs with the kernel's tiles.
             unsafe { self.launch(name, grid, &[&gemm])? };
@@ -250,7 +279,7 @@ impl Cuda {
         let (stride, k) = (x.stride as u64, x.k as u32);
         let threads = 128;
         for (from, rows) in (0..x.rows).step_by(65_535).map(|from| (from, (x.rows - from).min(65_535))) {
-            let grid = Grid { blocks: ((x.k / 16).div_ceil(threads) as u32, rows as u32), threads: threads as u32 };
+            let grid = Grid::new(((x.k / 16).div_ceil(threads) as u32, rows as u32), threads as u32);
             let first = if x.first == 0 { 0 } else { x.first + 4 * from as Address };
             let at = if x.first == 0 { x.at + (4 * from * x.stride) as Address } else { x.at };
             let out = out.at() + (4 * from * x.k) as Address;
@@ -296,11 +325,11 @@ fn kind_number(float: Float) -> u32 {
     }
 }
 
-/// The kernel for a group and a number of rows, with the rows and outputs of a block. How a sum is split depends on the
-/// group alone, so that a row's result does not depend on how many there are.
-fn tiles(group: &Group, rows: usize) -> (&'static str, usize, usize) {
-    let split = group.n <= 4096 && group.padded >= 512;
-    match (split, group.low.is_some(), rows) {
+/// The kernel for a matrix and a number of rows, with the rows and outputs of a block. How a sum is split depends on the
+/// matrix alone, so that a row's result does not depend on how many there are.
+fn tiles(n: usize, padded: usize, two_planes: bool, rows: usize) -> (&'static str, usize, usize) {
+    let split = n <= 4096 && padded >= 512;
+    match (split, two_planes, rows) {
         (false, false, ..=8) => ("gemm_1_1_1", 8, 128),
         (false, false, ..=32) => ("gemm_4_1_1", 32, 128),
         (false, false, _) => ("gemm_8_1_1", 64, 128),

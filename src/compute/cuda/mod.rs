@@ -17,9 +17,11 @@ mod linear;
 mod memory;
 mod modules;
 mod nvrtc;
+mod pieces;
 mod rows;
 mod sample;
 mod sources;
+mod stack;
 mod stream;
 
 use std::sync::{Arc, Mutex};
@@ -35,8 +37,9 @@ pub use self::linear::Linear;
 use self::memory::{Block, Pool};
 use self::modules::Modules;
 pub use self::rows::Table;
+pub use self::stack::Stack;
 use self::stream::{Argument, Grid, Stream};
-use super::stack::{Stack, StackLayer, StackSpec};
+use super::stack::{StackLayer, StackSpec};
 use super::{Activations, Choice, Compute, Draw, Guidance, KvSpec, Rope, Rows, View};
 use crate::error::{Error, Result};
 use crate::matrix::{Matrix, PlainMatrix};
@@ -50,7 +53,7 @@ pub struct Cuda {
     modules: Modules,
     pool: Arc<Pool>,
     device: Arc<Device>,
-    /// Keys and values are kept in f32.
+    /// Nothing is rounded that the CPU does not round.
     exact: bool,
 }
 
@@ -116,7 +119,8 @@ impl Cuda {
         })
     }
 
-    /// Rounds nothing that the CPU does not round: keys and values are kept in f32. Slower, for comparisons.
+    /// Rounds nothing that the CPU does not round: inputs of linears count in two bfloat16 parts, keys and values are kept
+    /// in f32. Slower, for comparisons.
     #[must_use]
     pub fn exact(mut self) -> Self {
         self.exact = true;
@@ -168,12 +172,10 @@ impl Compute for Cuda {
     type Vector = Vector;
     type KvCache = KvCache;
     type Carry = Carry;
-    type Stack = Stack<Self>;
+    type Stack = Stack;
 
     fn describe(&self) -> String {
-        let facts = self.device.facts();
-        let (major, minor) = facts.capability;
-        format!("{}, sm_{major}{minor}", facts.name)
+        self.device.facts().describe()
     }
 
     fn prepare_linear(&self, parts: &[Matrix], bias: Option<&[f32]>, activations: Activations) -> Result<Linear> {
@@ -188,8 +190,8 @@ impl Compute for Cuda {
         Ok(Vector { block: self.send(values)?, len: values.len() })
     }
 
-    fn prepare_stack(&self, spec: &StackSpec, layers: &[StackLayer], activations: Activations) -> Result<Stack<Self>> {
-        Stack::new(self, spec, layers, activations)
+    fn prepare_stack(&self, spec: &StackSpec, layers: &[StackLayer], activations: Activations) -> Result<Stack> {
+        self.prepare_stack_(spec, layers, activations)
     }
 
     fn buffer(&self) -> Buffer {
@@ -258,8 +260,8 @@ impl Compute for Cuda {
         self.attend_within_(group, kv_heads, &q, &k, &v, out)
     }
 
-    fn run_stack(&self, stack: &mut Stack<Self>, cache: &mut KvCache, x: &mut Buffer, rows: &Rows) -> Result<()> {
-        stack.run(self, cache, x, rows)
+    fn run_stack(&self, stack: &mut Stack, cache: &mut KvCache, x: &mut Buffer, rows: &Rows) -> Result<()> {
+        self.run_stack_(stack, cache, x, rows)
     }
 
     fn silu_mul(&self, gate: View<'_, Buffer>, up: View<'_, Buffer>, out: &mut Buffer) -> Result<()> {

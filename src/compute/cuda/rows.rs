@@ -58,7 +58,7 @@ impl Cuda {
             .collect();
         let longest = rows.segments.iter().map(|s| s.len).max().unwrap_or(0);
         let (list, places) = (self.send(&segments)?, Arc::new(self.pool.take(rows.len() * PLACE)?));
-        let grid = Grid { blocks: (longest.div_ceil(256).min(1024) as u32, segments.len() as u32), threads: 256 };
+        let grid = Grid::new((longest.div_ceil(256).min(1024) as u32, segments.len() as u32), 256);
         // SAFETY: a row of blocks a segment, which together have as many rows as there are places.
         unsafe { self.launch("places", grid, &[&list.at(), &places.at()])? };
         if known.len() == REMEMBERED {

@@ -60,7 +60,7 @@ impl Cuda {
         let padded = if kept > KEPT { kept.next_power_of_two() } else { 0 };
         let (list, space) = (self.send(&list)?, self.pool.take(choices.len() * padded * 16)?);
         let out = self.pool.take(choices.len() * 4)?;
-        let grid = Grid { blocks: (choices.len() as u32, 1), threads: 1024 };
+        let grid = Grid::new((choices.len() as u32, 1), 1024);
         let mut columns = vec![0; choices.len()];
         // SAFETY: a block a row; `space` holds a key and a double for every logit that may stay.
         unsafe {
@@ -79,7 +79,7 @@ impl Cuda {
             draws.iter().map(|d| DeviceDraw { seed: d.seed, step: d.step, scale: d.scale }).collect();
         let (list, out_at) = (self.send(&list)?, out.shape(&self.pool, draws.len() * rows, cols)?);
         let quads = (rows * cols).div_ceil(4);
-        let grid = Grid { blocks: (quads.div_ceil(128) as u32, draws.len() as u32), threads: 128 };
+        let grid = Grid::new((quads.div_ceil(128) as u32, draws.len() as u32), 128);
         // SAFETY: a thread four numbers of a draw; `out` holds all draws.
         unsafe { self.launch("noise", grid, &[&list.at(), &(rows as u32), &(cols as u32), &out_at]) }
     }
@@ -91,7 +91,7 @@ impl Cuda {
         let steps: Vec<[f32; 2]> = steps.iter().map(|s| [s.cfg, s.dt]).collect();
         let list = self.send(&steps)?;
         let (size, all) = ((per_draw * x.cols()) as u64, x.len() as u64);
-        let grid = Grid { blocks: (steps.len() as u32, 1), threads: 256 };
+        let grid = Grid::new((steps.len() as u32, 1), 256);
         // SAFETY: a block of 256 threads a draw; v is twice as long as x.
         unsafe { self.launch("guided_step", grid, &[&x.at(), &v.at(), &size, &all, &list.at()]) }
     }

@@ -19,11 +19,18 @@ macro_rules! sources {
 }
 
 /// All kernel files.
-pub const SOURCES: &[Source] =
-    &sources!["attend", "conv", "each", "gemm", "norm", "pack", "rope", "rows", "sample", "solver"];
+pub const SOURCES: &[Source] = &sources![
+    "attend", "conv", "decode", "each", "enter", "gemm", "norm", "pack", "rope", "rows", "sample", "solver", "w4a16",
+    "wide"
+];
 
 /// What they include.
-pub const HEADERS: &[(&str, &str)] = &[("base.cuh", include_str!("../../../kernels/base.cuh"))];
+pub const HEADERS: &[(&str, &str)] = &[
+    ("attention.cuh", include_str!("../../../kernels/attention.cuh")),
+    ("base.cuh", include_str!("../../../kernels/base.cuh")),
+    ("decode.cuh", include_str!("../../../kernels/decode.cuh")),
+    ("tile.cuh", include_str!("../../../kernels/tile.cuh")),
+];
 
 impl Source {
     /// Stands for the text and everything it includes.

@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytemuck::Pod;
 
 use super::device::Device;
-use super::driver::{Address, Handle};
+use super::driver::{Address, Handle, LaunchAttribute, LaunchConfig};
 use crate::error::Result;
 
 /// `CU_STREAM_NON_BLOCKING`
 const NON_BLOCKING: u32 = 1;
 /// `CU_EVENT_DISABLE_TIMING`
 const WITHOUT_TIME: u32 = 2;
+/// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`
+const OF_THIS_THREAD: i32 = 1;
 /// Bytes of each of the two staging buffers.
 const STAGE: usize = 16 << 20;
 
@@ -45,14 +47,41 @@ unsafe impl Argument for u64 {}
 // SAFETY: `float`
 unsafe impl Argument for f32 {}
 
-/// How many threads a kernel gets.
+/// How many threads a kernel gets, and how much memory they share.
 #[derive(Clone, Copy)]
 pub struct Grid {
     /// Blocks in x and y.
     pub blocks: (u32, u32),
     /// Threads of a block.
     pub threads: u32,
+    /// Bytes of dynamic shared memory of a block.
+    pub shared: u32,
+    /// Whether blocks wait for others.
+    pub order: Order,
 }
+
+/// How the blocks of a launch relate to others.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Order {
+    /// They do not wait; the launch before has ended when they begin.
+    Usual,
+    /// All of them run at once, since they wait for each other.
+    Together,
+    /// They may begin before the launch before has ended, and wait for it themselves.
+    Early,
+}
+
+impl Grid {
+    /// Without dynamic shared memory.
+    pub fn new(blocks: (u32, u32), threads: u32) -> Self {
+        Self { blocks, threads, shared: 0, order: Order::Usual }
+    }
+}
+
+/// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`
+const MOST_SHARED: i32 = 8;
+/// Bytes of shared memory that need no permission.
+const USUAL_SHARED: u32 = 48 << 10;
 
 impl Stream {
     /// A new one.
@@ -71,27 +100,39 @@ impl Stream {
     /// `function` belongs to the device, and the arguments are those it takes: as many, of its types, with addresses of
     /// device memory that holds what it reads and writes until it has run.
     pub unsafe fn launch(&self, function: Handle, grid: Grid, arguments: &[&dyn Argument]) -> Result<()> {
-        let Grid { blocks: (x, y), threads } = grid;
+        let Grid { blocks: (x, y), threads, shared, order } = grid;
         if x == 0 || y == 0 {
             return Ok(());
         }
         self.device.enter()?;
+        let driver = self.device.driver();
+        if shared > USUAL_SHARED {
+            // SAFETY: the caller's promise that it is a function.
+            let code = unsafe { (driver.cuFuncSetAttribute)(function, MOST_SHARED, shared as i32) };
+            self.device.check(code, "give a kernel the shared memory it needs")?;
+        }
         let mut pointers: Vec<*mut c_void> = arguments.iter().map(|a| a.address()).collect();
+        let (pointers, none) = (pointers.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: the caller's promise; the driver copies the arguments before it returns.
         let code = unsafe {
-            (self.device.driver().cuLaunchKernel)(
-                function,
-                x,
-                y,
-                1,
-                threads,
-                1,
-                1,
-                0,
-                self.handle,
-                pointers.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
+            match order {
+                Order::Usual => {
+                    (driver.cuLaunchKernel)(function, x, y, 1, threads, 1, 1, shared, self.handle, pointers, none)
+                }
+                Order::Together => {
+                    (driver.cuLaunchCooperativeKernel)(function, x, y, 1, threads, 1, 1, shared, self.handle, pointers)
+                }
+                Order::Early => {
+                    let early = LaunchAttribute::early();
+                    let config = LaunchConfig {
+                        shape: [x, y, 1, threads, 1, 1, shared],
+                        stream: self.handle,
+                        attributes: &raw const early,
+                        count: 1,
+                    };
+                    (driver.cuLaunchKernelEx)(&raw const config, function, pointers, none)
+                }
+            }
         };
         self.device.check(code, "start a kernel")
     }
@@ -166,6 +207,39 @@ impl Stream {
         self.device.check(code, "clear data")
     }
 
+    /// Records the launches of `work` instead of doing them.
+    pub fn record(&self, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
+        self.device.enter()?;
+        let driver = self.device.driver();
+        // SAFETY: the stream lives as long as self.
+        let code = unsafe { (driver.cuStreamBeginCapture_v2)(self.handle, OF_THIS_THREAD) };
+        self.device.check(code, "record work")?;
+        let worked = work();
+        let (mut graph, mut exec) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the stream is being recorded, whatever became of the work; the pointer is to a variable of ours.
+        let code = unsafe { (driver.cuStreamEndCapture)(self.handle, &raw mut graph) };
+        worked.and_then(|()| self.device.check(code, "record work"))?;
+        // SAFETY: the graph was just recorded; what is made from it does not need it.
+        let code = unsafe {
+            let code = (driver.cuGraphInstantiateWithFlags)(&raw mut exec, graph, 0);
+            (driver.cuGraphDestroy)(graph);
+            code
+        };
+        self.device.check(code, "prepare recorded work")?;
+        Ok(Graph { device: self.device.clone(), exec })
+    }
+
+    /// Does what was recorded.
+    ///
+    /// # Safety
+    /// What the recorded launches were promised still holds.
+    pub unsafe fn replay(&self, graph: &Graph) -> Result<()> {
+        self.device.enter()?;
+        // SAFETY: the caller's promise.
+        let code = unsafe { (self.device.driver().cuGraphLaunch)(graph.exec, self.handle) };
+        self.device.check(code, "start recorded work")
+    }
+
     /// Waits until all work is done.
     pub fn wait(&self) -> Result<()> {
         self.device.enter()?;
@@ -181,6 +255,24 @@ impl Drop for Stream {
         let _ = self.wait();
         // SAFETY: made by `new`, not used again.
         unsafe { (self.device.driver().cuStreamDestroy_v2)(self.handle) };
+    }
+}
+
+/// Launches that were recorded.
+pub struct Graph {
+    device: Arc<Device>,
+    exec: Handle,
+}
+
+// SAFETY: a name of the driver, valid in any thread in whose context it was made.
+unsafe impl Send for Graph {}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        if self.device.enter().is_ok() {
+            // SAFETY: made by `record`; the driver keeps what is under way.
+            unsafe { (self.device.driver().cuGraphExecDestroy)(self.exec) };
+        }
     }
 }
 

@@ -53,8 +53,8 @@ struct Work<C: Compute> {
 pub struct Heads<C: Compute> {
     /// `[B, Q*C + 1]`, scaled; the last column is `</audio>`.
     pub logits: C::Buffer,
-    /// A row each: above zero, the utterance ends.
-    pub stop: Vec<f32>,
+    /// `[B, 1]`: above zero, the utterance ends.
+    pub stop: C::Buffer,
 }
 
 impl<C: Compute> Backbone<C> {
@@ -168,7 +168,7 @@ impl<C: Compute> Backbone<C> {
         compute.gelu(delta)?;
         let mut stop = compute.buffer();
         compute.linear(&self.stop.outer, View { buffer: delta, at: 0, width: self.stop.width }, &mut stop)?;
-        Ok(Heads { logits, stop: compute.read(&stop)? })
+        Ok(Heads { logits, stop })
     }
 }
 

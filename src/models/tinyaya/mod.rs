@@ -168,6 +168,7 @@ impl<C: Compute> TinyAya<C> {
             })
             .collect::<Result<Vec<_>>>()?;
         let chosen = self.compute.sample(&logits, &choices)?;
+        let stop = self.compute.read(&stop)?;
         let audio = self.ids;
         for ((segment, column), stop) in rows.segments.iter().zip(chosen).zip(stop) {
             let slot = self.slot(segment.slot)?;
