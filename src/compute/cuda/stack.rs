@@ -33,6 +33,8 @@ const KV: usize = KV_HEADS * HEAD;
 const QKV: usize = HIDDEN + 2 * KV;
 /// Positions in a block of the cache.
 const BLOCK: usize = 64;
+/// Of a row's positions, in blocks.
+const MOST_CHUNKS: usize = 256;
 /// The threads of a block of `decode_layers`.
 const THREADS: u32 = 768;
 
@@ -143,11 +145,10 @@ impl Cuda {
         layers: &[StackLayer],
         activations: Activations,
     ) -> Result<Stack> {
-        if !self.exact && activations == Activations::Full && fits(spec) {
-            if let Some(packed) = layers.iter().map(packed).collect::<Option<Vec<_>>>() {
-                let gains = layers.iter().map(|layer| layer.norm.as_slice());
-                return Ok(Stack::Fast(Box::new(self.fast(spec, &packed, gains)?)));
-            }
+        let packed = layers.iter().map(packed).collect::<Option<Vec<_>>>();
+        if let Some(packed) = packed.filter(|_| !self.exact && activations == Activations::Full && fits(spec)) {
+            let gains = layers.iter().map(|layer| layer.norm.as_slice());
+            return Ok(Stack::Fast(Box::new(self.fast(spec, &packed, gains)?)));
         }
         Ok(Stack::Plain(Box::new(stack::Stack::new(self, spec, layers, activations)?)))
     }
@@ -414,6 +415,7 @@ fn fits(spec: &StackSpec) -> bool {
         && spec.rope.pairs == RopePairs::Interleaved
         // Then the cache holds all positions, in bfloat16.
         && spec.windows.contains(&None)
+        && chunks(spec) <= MOST_CHUNKS
 }
 
 /// The most blocks of 64 positions that a row can see.
