@@ -110,7 +110,8 @@ const VOXCPM2: [&str; 2] = ["voxcpm2-bf16", "voxcpm2-nvfp4"];
 fn vox_request(id: usize) -> Request {
     let text = ["Good evening.", "Boarding will begin.", "ok, bye!"][id % 3].into();
     let max_seconds = Some(0.5 + 0.2 * (id % 4) as f32);
-    Request { id, utterance: Utterance { text, seed: 7 + id as u64, max_seconds, ..Utterance::default() } }
+    let utterance = Utterance { text, seed: 7 + id as u64, max_seconds, ..Utterance::default() };
+    Request { id, utterance, ..Request::default() }
 }
 
 /// Latents are not chosen but added up: what differs in the last bits stays small.
