@@ -305,9 +305,9 @@ pub trait Compute: Send + Sync + 'static {
         rows: &Rows,
         out: &mut Self::Buffer,
     ) -> Result<()>;
-    /// Depthwise causal convolution: w `[phases, taps, C]`, oldest tap first, `dilation` rows between taps; `out[r, p * C
-    /// + c] = bias[c] + Σ_j w[p, j, c] * x[r - (taps - 1 - j) * dilation, c]`. x `[R, C]`, out `[R, phases * C]`;
-    /// `(taps - 1) * dilation` rows are carried.
+    /// Depthwise causal convolution: w `[phases, taps, C]`, oldest tap first, `dilation` rows between taps;
+    /// `out[r, p * C + c] = bias[c] + Σ_j w[p, j, c] * x[r - (taps - 1 - j) * dilation, c]`. x `[R, C]`, out
+    /// `[R, phases * C]`; `(taps - 1) * dilation` rows are carried.
     #[allow(clippy::too_many_arguments)]
     fn depthwise(
         &self,

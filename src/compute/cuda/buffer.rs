@@ -8,7 +8,7 @@ use super::memory::{Block, Pool};
 use crate::compute::View;
 use crate::error::Result;
 
-/// `[rows, cols]`; what it holds after [`Buffer::shape`] is unspecified.
+/// `[rows, cols]`
 #[derive(Default)]
 pub struct Buffer {
     block: Option<Block>,
