@@ -63,13 +63,26 @@ pub fn write(speaker: &dyn Speaker, id: usize, text: &str, like: &Utterance, cut
     }
     let samples = |pause: Duration| samples_in(pause.as_millis() as u32, speaker.sample_rate());
     let mut script = Script { id, lead: samples(lead), utterances: Vec::new(), captions, gaps: Vec::new() };
-    for (i, (text, pause)) in pieces.into_iter().enumerate() {
-        let utterance = Utterance { text, seed: seed::of_piece(like.seed, i), ..like.clone() };
+    for (i, (mut spoken, pause)) in pieces.into_iter().enumerate() {
+        if continued(like, text, i) {
+            spoken.insert(0, ' ');
+        }
+        let utterance = Utterance { text: spoken, seed: seed::of_piece(like.seed, i), ..like.clone() };
         speaker.check(&utterance)?;
         script.utterances.push(utterance);
         script.gaps.push(samples(pause));
     }
     Ok(script)
+}
+
+/// Whether a space parts utterance `i` of `text` from the words of the recording it continues. The model reads both as one
+/// text: the first as they were typed, the others as sentences of such a text follow each other.
+fn continued(like: &Utterance, text: &str, i: usize) -> bool {
+    let Some(prompt) = &like.prompt else { return false };
+    match i {
+        0 => text.starts_with(char::is_whitespace),
+        _ => prompt.text.ends_with(|c: char| c.is_ascii_graphic()),
+    }
 }
 
 /// What `script` holds that a model which only knows English words cannot read, as the words for a warning.
@@ -126,6 +139,22 @@ mod tests {
             script("It is 25 km.", Normalize::Always).unwrap().utterances[0].text,
             "It is twenty-five kilometers."
         );
+    }
+
+    #[test]
+    fn a_continued_recording_and_the_text_are_one_text() {
+        let latents = std::sync::Arc::new(crate::models::Latents { values: vec![0.1, 0.0], dim: 2 });
+        let texts = |words: &str, text: &str| -> Vec<String> {
+            let prompt = Some(crate::models::Prompt { text: words.into(), latents: latents.clone() });
+            let like = Utterance { prompt, ..Utterance::default() };
+            let script = write(&FakeSpeaker::listening(1), 0, text, &like, &Cutting::default()).unwrap();
+            script.utterances.into_iter().map(|u| u.text).collect()
+        };
+        assert_eq!(texts("Hello, world!", " This is a test."), [" This is a test."]);
+        assert_eq!(texts("Hello, world! ", "This is a test."), ["This is a test."]);
+        let two = "The first paragraph is here.\n\nThe second is there.";
+        assert_eq!(texts("Hello, world!", two), ["The first paragraph is here.", " The second is there."]);
+        assert_eq!(texts("你好，世界！", "今天天气很好。"), ["今天天气很好。"]);
     }
 
     #[test]

@@ -124,29 +124,30 @@ fn top_k(text: &str) -> Result<usize, String> {
 pub fn words(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("the words of the recording are needed".into()),
-        text => Ok(text.to_owned()),
+        // A space at the end is part of what the speech follows.
+        _ => Ok(text.to_owned()),
     }
 }
 
 /// A strength of guidance as the command line and lists take it.
 ///
 /// # Errors
-/// What is no number from 0 to 20.
+/// What is no number from 0 to 10.
 pub fn cfg(text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {
-        Ok(x) if (0.0..=20.0).contains(&x) => Ok(x),
-        _ => Err("a number from 0 to 20 is needed, for example 2.0".into()),
+        Ok(x) if (0.0..=10.0).contains(&x) => Ok(x),
+        _ => Err("a number from 0 to 10 is needed, for example 2.0".into()),
     }
 }
 
 /// Solver steps as the command line and lists take them.
 ///
 /// # Errors
-/// What is no whole number from 2 to 200.
+/// What is no whole number from 2 to 100.
 pub fn steps(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(n @ 2..=200) => Ok(n),
-        _ => Err("a whole number from 2 to 200 is needed, for example 10".into()),
+        Ok(n @ 2..=100) => Ok(n),
+        _ => Err("a whole number from 2 to 100 is needed, for example 10".into()),
     }
 }
 
