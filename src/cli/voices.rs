@@ -42,14 +42,20 @@ struct Voice<'a> {
 pub fn run(voices: &Voices, offline: bool, console: &Console) -> Result<Outcome> {
     let settings = Settings::resolve(&voices.machine)?;
     let opened = open::find(settings, offline, console)?;
-    for (i, voice) in opened.voices()?.iter().enumerate() {
+    let (own, kept) = (opened.voices()?, saved::names());
+    if own.is_empty() && kept.is_empty() {
+        console.note(
+            "the model has no speakers of its own, and no voice is saved: `rtts voice save AUDIO -o NAME` keeps one",
+        );
+    }
+    for (i, voice) in own.iter().enumerate() {
         if console.json() {
             console.object(&Voice { v: 1, voice, default: i == 0, saved: None, seconds: None })?;
         } else {
             console.print(voice)?;
         }
     }
-    for name in saved::names() {
+    for name in kept {
         let path = saved::path(&name)?;
         match Saved::read(&path) {
             Ok(Saved { seconds, .. }) if console.json() => {

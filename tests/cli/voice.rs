@@ -37,9 +37,9 @@ fn flags_that_belong_together() {
     refused(&say(&["--prompt-audio", &audio]), 2, &["--prompt-text"]);
     refused(&say(&["--prompt-text", "Words."]), 2, &["--prompt-audio"]);
     refused(&say(&["--prompt-audio", &audio, "--prompt-text", " "]), 2, &["the words of the recording"]);
-    refused(&say(&["--cfg", "-1"]), 2, &["from 0 to 20"]);
+    refused(&say(&["--cfg", "-1"]), 2, &["from 0 to 10"]);
     refused(&say(&["--steps", "1"]), 2, &["from 2 to 100"]);
-    refused(&say(&["--retry", "-1"]), 2, &["from 0 to 20"]);
+    refused(&say(&["--retry", "-1"]), 2, &["from 0 to 10"]);
 }
 
 #[test]
@@ -99,4 +99,15 @@ fn saved_voices_are_listed_and_not_replaced_by_accident() {
             &["`anna`", "does not clone"],
         );
     }
+}
+
+/// A model without speakers, where no voice is saved, says how to get one.
+#[test]
+fn a_model_without_speakers_says_where_voices_come_from() {
+    let bench = Bench::new();
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/voxcpm2-bf16");
+    let output = bench.run(&["voices", "-m", model]);
+    done(&output);
+    assert_eq!(stdout(&output), "");
+    assert!(stderr(&output).contains("rtts voice save"), "{}", stderr(&output));
 }
