@@ -39,7 +39,7 @@ fn flags_that_belong_together() {
     refused(&say(&["--prompt-audio", &audio, "--prompt-text", " "]), 2, &["the words of the recording"]);
     refused(&say(&["--cfg", "-1"]), 2, &["from 0 to 10"]);
     refused(&say(&["--steps", "1"]), 2, &["from 2 to 100"]);
-    refused(&say(&["--retry", "-1"]), 2, &["from 0 to 10"]);
+    refused(&say(&["--retry", "-1"]), 2, &["from 0 to 20"]);
 }
 
 #[test]
