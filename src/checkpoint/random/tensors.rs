@@ -22,7 +22,12 @@ pub struct Wanted {
     pub dtype: Dtype,
     pub shape: Vec<usize>,
     pub fill: Fill,
+    /// Changes the part that begins at a byte after it was filled.
+    pub touch: Option<Touch>,
 }
+
+/// A change of a part of a tensor: the byte it begins at, and its bytes.
+pub type Touch = fn(usize, &mut [u8]);
 
 /// What a tensor holds.
 #[derive(Clone, Copy)]
@@ -43,12 +48,18 @@ pub enum Fill {
 
 impl Wanted {
     pub fn new(name: impl Into<String>, dtype: Dtype, shape: &[usize], fill: Fill) -> Self {
-        Self { name: name.into(), dtype, shape: shape.to_vec(), fill }
+        Self { name: name.into(), dtype, shape: shape.to_vec(), fill, touch: None }
     }
 
     /// Of [`Fill::Weights`].
     pub fn weights(name: impl Into<String>, dtype: Dtype, shape: &[usize]) -> Self {
         Self::new(name, dtype, shape, Fill::Weights)
+    }
+
+    /// With a change after filling.
+    #[must_use]
+    pub fn touched(self, touch: Touch) -> Self {
+        Self { touch: Some(touch), ..self }
     }
 
     pub fn bytes(&self) -> usize {
@@ -70,6 +81,9 @@ impl Wanted {
             (Fill::Integers(values), _) => {
                 out.chunks_exact_mut(4).zip(values).for_each(|(out, value)| out.copy_from_slice(&value.to_le_bytes()));
             }
+        }
+        if let Some(touch) = self.touch {
+            touch(from, out);
         }
     }
 

@@ -1,9 +1,15 @@
 //! rumik-oss-1 at full size: 36 layers of Cohere2 with a stop head, and Mimi's decoder.
+//!
+//! Tokens at random would hardly ever make a frame, as a frame is eight units in the order of their quantizers, and the
+//! codec would have nothing to do. So a few numbers are not random: the embedding of quantizer q's units holds 1 in the
+//! columns q and 8 + q; the first MLP, of which rows 0 to 7 look at column q alone, writes a large number to column
+//! 8 + (q + 1) mod 8; and the head, which is the embedding again, then finds the units of the next quantizer far likelier
+//! than everything else. `<audio>` counts as the last quantizer.
 
 use safetensors::Dtype;
 use serde_json::{Map, Value, json};
 
-use super::tensors::{Fill, Wanted};
+use super::tensors::{Fill, Touch, Wanted};
 
 const HIDDEN: usize = 2048;
 const LAYERS: usize = 36;
@@ -13,12 +19,99 @@ const VOCABULARY: usize = 277_404;
 const FIRST_UNIT: usize = 261_008;
 const CODES: usize = 2048;
 const QUANTIZERS: usize = 8;
+/// `<audio>`
+const AUDIO: usize = 277_393;
+/// Bytes of a row of the embedding.
+const ROW: usize = 2 * HIDDEN;
+
+/// Says of units which quantizer they are of.
+fn mark_units(from: usize, out: &mut [u8]) {
+    for (i, row) in out.chunks_exact_mut(ROW).enumerate() {
+        let id = from / ROW + i;
+        let quantizer = match id {
+            AUDIO => QUANTIZERS - 1,
+            _ if (FIRST_UNIT..FIRST_UNIT + CODES * QUANTIZERS).contains(&id) => (id - FIRST_UNIT) % QUANTIZERS,
+            _ => continue,
+        };
+        put(row, quantizer, 1.0);
+        // What `<audio>` is followed by is said by column q alone; it is never to follow itself.
+        put(row, QUANTIZERS + quantizer, if id == AUDIO { 0.0 } else { 1.0 });
+    }
+}
+
+fn put(row: &mut [u8], column: usize, value: f32) {
+    row[2 * column..][..2].copy_from_slice(&half::bf16::from_f32(value).to_le_bytes());
+}
+
+/// Row q of gate and up looks at column q alone. BF16 `[INNER, HIDDEN]`
+fn look(from: usize, out: &mut [u8]) {
+    if from == 0 {
+        for (q, row) in out.chunks_exact_mut(ROW).take(QUANTIZERS).enumerate() {
+            row.fill(0);
+            put(row, q, 1.0);
+        }
+    }
+}
+
+/// Column q of the first `2 * QUANTIZERS` rows writes to row `8 + (q + 1) mod 8` alone. BF16 `[HIDDEN, INNER]`
+fn write(from: usize, out: &mut [u8]) {
+    if from == 0 {
+        for (n, row) in out.chunks_exact_mut(2 * INNER).take(2 * QUANTIZERS).enumerate() {
+            (0..QUANTIZERS).for_each(|q| put(row, q, if n == next(q) { 1.0 } else { 0.0 }));
+        }
+    }
+}
+
+/// The row that stands for the quantizer after q.
+fn next(q: usize) -> usize {
+    QUANTIZERS + (q + 1) % QUANTIZERS
+}
+
+/// [`look`] in E2M1 codes.
+fn look_codes(from: usize, out: &mut [u8]) {
+    if from == 0 {
+        for (q, row) in out.chunks_exact_mut(HIDDEN / 2).take(QUANTIZERS).enumerate() {
+            row.fill(0);
+            row[q / 2] = SIX[q % 2];
+        }
+    }
+}
+
+/// [`write`] in E2M1 codes.
+fn write_codes(from: usize, out: &mut [u8]) {
+    if from == 0 {
+        for (n, row) in out.chunks_exact_mut(INNER / 2).take(2 * QUANTIZERS).enumerate() {
+            // The whole block of 16 columns, whose scale is large.
+            row[..8].fill(0);
+            (0..QUANTIZERS).filter(|q| n == next(*q)).for_each(|q| row[q / 2] = SIX[q % 2]);
+        }
+    }
+}
+
+/// The code of 6 in the first and in the second place of a byte.
+const SIX: [u8; 2] = [0x07, 0x70];
+
+/// The scale of the first block is the largest that E4M3 has: 448. `[INNER, HIDDEN / 16]`
+fn look_scales(from: usize, out: &mut [u8]) {
+    large(from, HIDDEN, QUANTIZERS, out);
+}
+
+/// The same. `[HIDDEN, INNER / 16]`
+fn write_scales(from: usize, out: &mut [u8]) {
+    large(from, INNER, 2 * QUANTIZERS, out);
+}
+
+fn large(from: usize, k: usize, rows: usize, out: &mut [u8]) {
+    if from == 0 {
+        out.chunks_exact_mut(k / 16).take(rows).for_each(|row| row[0] = 0x7e);
+    }
+}
 
 pub fn backbone(packed: bool) -> Vec<Wanted> {
     let bf16 = |name: &str, shape: &[usize]| Wanted::weights(name, Dtype::BF16, shape);
     let ones = |name: String| Wanted::new(name, Dtype::BF16, &[HIDDEN], Fill::All(1.0));
     let mut out = vec![
-        bf16("model.embed_tokens.weight", &[VOCABULARY, HIDDEN]),
+        bf16("model.embed_tokens.weight", &[VOCABULARY, HIDDEN]).touched(mark_units),
         ones("model.norm.weight".into()),
         ones("stop_predictor.0.weight".into()),
         bf16("stop_predictor.0.bias", &[HIDDEN]),
@@ -41,18 +134,28 @@ pub fn backbone(packed: bool) -> Vec<Wanted> {
         out.push(ones(format!("model.layers.{i}.input_layernorm.weight")));
         for (name, n, k) in linears {
             let x = format!("model.layers.{i}.{name}");
+            let [plain, codes, scales]: [Touch; 3] = match name {
+                _ if i > 0 => [untouched; 3],
+                "mlp.gate_proj" | "mlp.up_proj" => [look, look_codes, look_scales],
+                "mlp.down_proj" => [write, write_codes, write_scales],
+                _ => [untouched; 3],
+            };
             if packed {
-                out.push(Wanted::new(format!("{x}.weight"), Dtype::U8, &[n, k / 2], Fill::Codes));
-                out.push(Wanted::new(format!("{x}.weight_scale"), Dtype::F8_E4M3, &[n, k / 16], Fill::Scales));
-                out.push(Wanted::new(format!("{x}.weight_scale_2"), Dtype::F32, &[], Fill::All(1e-3)));
-                out.push(Wanted::new(format!("{x}.input_scale"), Dtype::F32, &[], Fill::All(1e-3)));
+                let tensor =
+                    |end: &str, dtype, shape: &[usize], fill| Wanted::new(format!("{x}.{end}"), dtype, shape, fill);
+                out.push(tensor("weight", Dtype::U8, &[n, k / 2], Fill::Codes).touched(codes));
+                out.push(tensor("weight_scale", Dtype::F8_E4M3, &[n, k / 16], Fill::Scales).touched(scales));
+                out.push(tensor("weight_scale_2", Dtype::F32, &[], Fill::All(1e-3)));
+                out.push(tensor("input_scale", Dtype::F32, &[], Fill::All(1e-3)));
             } else {
-                out.push(Wanted::weights(format!("{x}.weight"), Dtype::BF16, &[n, k]));
+                out.push(Wanted::weights(format!("{x}.weight"), Dtype::BF16, &[n, k]).touched(plain));
             }
         }
     }
     out
 }
+
+fn untouched(_from: usize, _out: &mut [u8]) {}
 
 pub fn codec() -> Vec<Wanted> {
     let mut out = Vec::new();
@@ -106,7 +209,7 @@ pub fn config() -> Value {
         "max_position_embeddings": 8192, "tie_word_embeddings": true, "hidden_act": "silu", "bos_token_id": 2,
         "num_quantizers": QUANTIZERS, "codebook_size": CODES, "frame_rate_hz": 12.5, "first_unit_id": FIRST_UNIT,
         "last_unit_id": FIRST_UNIT + QUANTIZERS * CODES - 1, "text_start_token_id": 277_392,
-        "audio_start_token_id": 277_393, "audio_end_token_id": 277_394, "speakers": ["Random"],
+        "audio_start_token_id": AUDIO, "audio_end_token_id": 277_394, "speakers": ["Random"],
     })
 }
 

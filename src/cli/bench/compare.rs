@@ -63,7 +63,7 @@ pub fn text(old: &Report, new: &Report) -> String {
             row.slots,
             pair(before.step_ms.median, row.step_ms.median),
             pair(before.steps_per_s, row.steps_per_s),
-            pair(before.first_audio_ms.median, row.first_audio_ms.median),
+            before.first_audio_ms.zip(row.first_audio_ms).map_or("?".into(), |(was, is)| pair(was.median, is.median)),
             format!("{faster:.2} ×"),
         );
     }

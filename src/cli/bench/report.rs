@@ -85,8 +85,8 @@ pub struct Row {
     pub prefill_ms: Spread,
     /// Positions of one prompt.
     pub prompt_positions: Option<f64>,
-    /// From the beginning, all prompts included, to a slot's first audio.
-    pub first_audio_ms: Spread,
+    /// From the beginning, all prompts included, to a slot's first audio; none where no slot was heard.
+    pub first_audio_ms: Option<Spread>,
     /// Positions of a slot in the mean of the timed steps.
     pub positions: Option<f64>,
     /// The least time a step can take on this memory.
@@ -128,6 +128,7 @@ impl Row {
             let stage = |(name, time): &(&str, Duration)| Stage { name: (*name).to_owned(), ms: ms(*time) / count };
             run.stages.iter().map(stage).collect()
         });
+        let first_audio: Vec<f64> = runs.iter().flat_map(|run| &run.first_audio).copied().map(ms).collect();
         Self {
             slots,
             step_ms: step,
@@ -137,7 +138,7 @@ impl Row {
             times_real_time: per_second / report.steps_a_second,
             prefill_ms: Spread::of(runs.iter().map(|run| ms(run.prefill) / each)),
             prompt_positions: mean(runs.iter().filter_map(|run| Some(run.prompt? as f64 / each)).collect()),
-            first_audio_ms: Spread::of(runs.iter().flat_map(|run| &run.first_audio).copied().map(ms)),
+            first_audio_ms: (!first_audio.is_empty()).then(|| Spread::of(first_audio)),
             positions: all_positions.map(|n| n / each),
             floor_ms: floor,
             share: floor.filter(|_| step.median > 0.0).map(|floor| floor / step.median),

@@ -7,7 +7,7 @@ use super::measure::{Run, TEXT};
 use super::report::Stage;
 use super::*;
 use crate::cli::fake::FakeSpeaker;
-use crate::models::Speaker;
+use crate::models::{Speaker, Step, Utterance};
 
 const PLAN: Plan = Plan { repeat: 1, warmup: 3, timed: 5 };
 
@@ -72,10 +72,57 @@ fn slots_that_end_are_filled_again() {
     // A step for every character: the text ends twice on the way.
     let plan = Plan { timed: 2 * TEXT.len() as u32 + 10, ..PLAN };
     assert_eq!(measure(&mut speaker, 2, &plan, 0).unwrap().steps.len(), plan.timed as usize);
-    speaker.fail_at = Some(0);
     let mut broken = FakeSpeaker::new(1);
     broken.fail_at = Some(4);
     assert!(measure(&mut broken, 1, &PLAN, 0).unwrap_err().to_string().contains("the device is gone"));
+}
+
+/// Its utterances never end and never sound.
+struct Mute(usize);
+
+impl Speaker for Mute {
+    fn sample_rate(&self) -> u32 {
+        8000
+    }
+    fn voices(&self) -> &[String] {
+        &[]
+    }
+    fn device(&self) -> String {
+        "none".into()
+    }
+    fn longest_text(&self) -> usize {
+        100
+    }
+    fn words_only(&self) -> bool {
+        false
+    }
+    fn slots(&self) -> usize {
+        1
+    }
+    fn check(&self, _: &Utterance) -> Result<()> {
+        Ok(())
+    }
+    fn admit(&mut self, _: usize, _: &Utterance) -> Result<()> {
+        Ok(())
+    }
+    fn step(&mut self, live: &[usize]) -> Result<Vec<Step>> {
+        self.0 += 1;
+        Ok(vec![Step::default(); live.len()])
+    }
+    fn retire(&mut self, _: usize) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_sound_is_not_waited_for_without_end() {
+    let mut mute = Mute(0);
+    let run = measure(&mut mute, 1, &PLAN, 0).unwrap();
+    assert_eq!((run.steps.len(), run.first_audio.len()), (5, 0));
+    assert!(mute.0 < 1000, "{} steps", mute.0);
+    let row = Row::of(1, &[run], &report());
+    assert_eq!(row.first_audio_ms, None);
+    assert!(text::write(&Report { results: vec![row], ..report() }).contains("        ?"));
 }
 
 #[test]
@@ -85,7 +132,8 @@ fn the_middle_run_counts_and_the_floor_holds_weights_and_context() {
     assert_eq!((row.step_ms.median, row.step_ms.least, row.step_ms.most), (20.0, 10.0, 40.0));
     assert_eq!((row.longest_step_ms, row.steps_per_s, row.rtf, row.times_real_time), (50.0, 100.0, 2.0, 1.0));
     assert_eq!((row.prefill_ms.median, row.prompt_positions, row.positions), (30.0, Some(20.0), Some(1000.0)));
-    assert_eq!((row.first_audio_ms.median, row.first_audio_ms.most), (90.0, 100.0));
+    let first = row.first_audio_ms.unwrap();
+    assert_eq!((first.median, first.most), (90.0, 100.0));
     // 8 MB of weights and 2000 positions of 1 kB at 2 GB/s.
     assert_eq!((row.floor_ms, row.share), (Some(5.0), Some(0.25)));
     let stage = |name: &str, ms| Stage { name: name.into(), ms };

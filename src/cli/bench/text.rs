@@ -61,7 +61,7 @@ fn line(row: &Row, out: &mut String) {
         short(row.steps_per_s),
         short(row.times_real_time),
         short(row.rtf),
-        short(row.first_audio_ms.median),
+        row.first_audio_ms.map_or("?".into(), |time| short(time.median)),
         short(row.prefill_ms.median),
         row.floor_ms.map_or("?".into(), short),
         row.share.map_or("?".into(), |share| format!("{:.0} %", 100.0 * share)),
