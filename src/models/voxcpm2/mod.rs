@@ -46,9 +46,9 @@ use crate::error::{Error, Result};
 
 /// So many patches of a continued recording set the decoder's state.
 const CONTEXT: usize = 3;
-/// Letters of one utterance, as [`spoken_length`](crate::text::spoken_length) counts them: about 20 seconds. The model takes minutes in one pass, but
-/// speeds up, drifts from its voice and forgets to stop the longer it speaks; a few sentences at a time do none of that and
-/// still leave it the run of a paragraph.
+/// Letters of one utterance, as [`spoken_length`](crate::text::spoken_length) counts them: about 20 seconds. The model
+/// takes minutes in one pass, but speeds up, drifts from its voice and forgets to stop the longer it speaks; a few
+/// sentences at a time do none of that and still leave it the run of a paragraph.
 const LONGEST_TEXT: usize = 300;
 /// The parts of the codec that tell one training of it from another.
 const EAR: [&str; 2] = ["audiovae/encoder.fc_mu.", "audiovae/encoder.block.0."];
